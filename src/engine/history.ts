@@ -1,0 +1,99 @@
+import type { AgentDefinition } from "../define/agent.ts";
+import { effectKey, type Effect, type ToolCall } from "../domain/tool-call.ts";
+import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../domain/message.ts";
+import type { RunInput, RunStatus } from "../domain/run.ts";
+import type { PastRun } from "./ports.ts";
+
+/** Unfinished runs are never history; of the finished ones only those that went well, unless the agent says otherwise. */
+const UNFINISHED: readonly RunStatus[] = ["pending", "running", "paused"];
+const SKIPPED_BY_DEFAULT: readonly RunStatus[] = ["cancelled", "failed", "regenerated"];
+const DEFAULT_HISTORY_RUNS = 3;
+
+/** What the model is told of a call that has no result: history must hold exactly one for each. */
+const NO_RESULT = "No result was recorded for this call.";
+
+/**
+ * A run's messages as a model must see them: each reply that asked for calls is followed by exactly one result a call, in
+ * the order of the calls. Tool messages are not stored; they are the ledger's rows, read in place.
+ */
+export function withToolResults(messages: readonly (UserMessage | AssistantMessage)[], effects: readonly Effect[]): Message[] {
+  const byCall = new Map(effects.map((effect) => [`${effect.step}:${effect.position}`, effect]));
+  const woven: Message[] = [];
+  let step = 0;
+  for (const message of messages) {
+    woven.push(message);
+    if (message.role !== "assistant") continue;
+    message.toolCalls.forEach((call, position) => woven.push(toolMessage(call, byCall.get(`${step}:${position}`), message.createdAt)));
+    step += 1;
+  }
+  return woven;
+}
+
+function toolMessage(call: ToolCall, effect: Effect | undefined, repliedAt: number): ToolMessage {
+  return {
+    id: effect === undefined ? `${call.id}:result` : effectKey(effect),
+    role: "tool",
+    createdAt: effect?.settledAt ?? repliedAt,
+    toolCallId: call.id,
+    toolName: call.name,
+    content: effect?.result ?? NO_RESULT,
+    isError: effect?.status !== "done",
+  };
+}
+
+/**
+ * Which earlier messages go before this turn's own (`spec/runtime.md` 2.5). A reply with calls and its results are one
+ * unit: a window keeps them whole or drops them whole.
+ */
+export function projectHistory(pastRuns: Iterable<PastRun>, agent: AgentDefinition, input: RunInput): Message[] {
+  const wanted = input.addHistoryToContext ?? agent.addHistoryToContext ?? false;
+  if (!wanted) return [];
+  const skipped = agent.historySkipStatuses ?? [...UNFINISHED, ...SKIPPED_BY_DEFAULT];
+  const runLimit = input.numHistoryRuns ?? agent.numHistoryRuns;
+  const messageLimit = runLimit === undefined ? (input.numHistoryMessages ?? agent.numHistoryMessages) : undefined;
+  const window = runLimit ?? (messageLimit === undefined ? DEFAULT_HISTORY_RUNS : Number.POSITIVE_INFINITY);
+
+  const taken: Message[][] = [];
+  let count = 0;
+  for (const run of pastRuns) {
+    if (taken.length >= window || count >= (messageLimit ?? Number.POSITIVE_INFINITY)) break;
+    if (run.componentId !== agent.id || run.parentRunId !== undefined || skipped.includes(run.status)) continue;
+    const own = run.messages().filter((message) => message.role !== "system");
+    taken.push(own);
+    count += own.length;
+  }
+  let messages = taken.reverse().flat();
+  if (messageLimit !== undefined) messages = lastMessages(messages, messageLimit);
+  if (agent.maxToolCallsFromHistory !== undefined) messages = limitToolCalls(messages, agent.maxToolCallsFromHistory);
+  return messages;
+}
+
+/** The newest `limit` messages, less those at the front that would stand without the reply that asked for them. */
+function lastMessages(messages: Message[], limit: number): Message[] {
+  if (limit <= 0) return [];
+  const kept = messages.slice(-limit);
+  const first = kept.findIndex((message) => message.role !== "tool");
+  return first === -1 ? [] : kept.slice(first);
+}
+
+/** Keeps the newest `limit` calls with their results; an older reply keeps its words and loses its calls, batch by batch. */
+function limitToolCalls(messages: Message[], limit: number): Message[] {
+  let room = limit;
+  const kept: Message[] = [];
+  for (let index = messages.length - 1; index >= 0; index -= 1) {
+    const message = messages[index] as Message;
+    if (message.role === "tool") continue;
+    if (message.role !== "assistant" || message.toolCalls.length === 0) {
+      kept.unshift(message);
+      continue;
+    }
+    if (message.toolCalls.length <= room) {
+      room -= message.toolCalls.length;
+      kept.unshift(message, ...messages.slice(index + 1, index + 1 + message.toolCalls.length));
+      continue;
+    }
+    room = 0;
+    if (message.content !== "") kept.unshift({ ...message, toolCalls: [] });
+  }
+  return kept;
+}

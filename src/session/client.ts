@@ -1,0 +1,181 @@
+import { EventSourceParserStream } from "eventsource-parser/stream";
+import { AppError, type ErrorInfo, type Result } from "../domain/errors.ts";
+import type { Access } from "../domain/principal.ts";
+import type { RunStatus } from "../domain/run.ts";
+import type { Session } from "../domain/session.ts";
+import { systemClock } from "../lib/clock.ts";
+import {
+  type CreateSession,
+  type FollowRun,
+  type FollowView,
+  type PatchSession,
+  type PolledEvents,
+  type RunQuery,
+  type RunReading,
+  SESSION_PATHS,
+  SESSION_QUERY_HEADER,
+  SESSION_REFUSAL_HEADER,
+  type SessionCommands,
+  type StartedRun,
+  type StartRun,
+} from "./commands.ts";
+
+type SessionNamespace = DurableObjectNamespace<SessionCommands & Rpc.DurableObjectBranded>;
+
+/** Who opens a socket. What it follows is said by the messages on it. */
+export interface SocketQuery {
+  access: Access;
+  userId?: string;
+}
+
+/** A session as the rest of the Worker sees it. Refusals are thrown as `AppError`. */
+export interface SessionClient {
+  startRun(command: StartRun): Promise<StartedRun>;
+  /** Starts and answers with the run's stream. */
+  startAndFollow(command: StartRun, view: FollowView, signal?: AbortSignal): Promise<Response>;
+  /** Starts, waits for the run's end, and reads it. */
+  startAndWait(command: StartRun, signal?: AbortSignal): Promise<RunReading>;
+  follow(query: FollowRun, signal?: AbortSignal): Promise<Response>;
+  /** Hands a WebSocket's opening request to the session. */
+  socket(request: Request, query: SocketQuery): Promise<Response>;
+  cancelRun(command: RunQuery & { reason?: string }): Promise<{ status: RunStatus }>;
+  readRun(query: RunQuery): Promise<RunReading>;
+  readRuns(query: { access: Access }): Promise<RunReading[]>;
+  pollEvents(query: RunQuery & { after: number; waitMs: number }): Promise<PolledEvents>;
+  createSession(command: CreateSession): Promise<Session>;
+  readSession(query: { access: Access }): Promise<Session>;
+  patchSession(command: PatchSession): Promise<Session>;
+  deleteSession(command: { access: Access }): Promise<void>;
+}
+
+const ATTEMPTS = 4;
+const FIRST_DELAY_MS = 50;
+const LAST_DELAY_MS = 2_000;
+/** How often in a row a wait may lose its stream before the client is told to come back. */
+const LOST_STREAMS = 8;
+
+/** How the Worker reaches a session's object. The object is named by the session's id, so every request finds the same one. */
+export function sessionClient(namespace: SessionNamespace, sessionId: string): SessionClient {
+  // A stub that has thrown may stay broken, so each attempt makes its own.
+  const stub = () => namespace.get(namespace.idFromName(sessionId));
+
+  async function command<T>(call: (commands: SessionCommands) => Promise<Result<T>>, repeatable = true): Promise<T> {
+    // RPC's own types turn every `unknown` inside a result into `never`; what crosses is plain data, as commands.ts says.
+    const answer = await attempt(() => call(stub() as unknown as SessionCommands), repeatable);
+    if (!answer.ok) throw AppError.from(answer.error);
+    return answer.value;
+  }
+
+  async function open(path: string, init: { method?: string; query?: unknown; body?: unknown; signal?: AbortSignal }): Promise<Response> {
+    const answer = await attempt(
+      () =>
+        stub().fetch(`http://session${path}`, {
+          method: init.method ?? "GET",
+          ...(init.query === undefined ? {} : { headers: { [SESSION_QUERY_HEADER]: asHeader(init.query) } }),
+          ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
+          ...(init.signal === undefined ? {} : { signal: init.signal }),
+        }),
+      true,
+    );
+    return refuseOr(answer);
+  }
+
+  const follow = (query: FollowRun, signal?: AbortSignal) => open(SESSION_PATHS.follow, { query, signal });
+  const startAndFollow = (start: StartRun, view: FollowView, signal?: AbortSignal) =>
+    open(SESSION_PATHS.start, { method: "POST", body: { command: start, view }, signal });
+
+  return {
+    startRun: (start) => command((session) => session.startRun(start)),
+    startAndFollow,
+    follow,
+
+    async startAndWait(start, signal) {
+      const view: FollowView = { after: -1, framing: "plain", only: "end" };
+      const query: RunQuery = { runId: start.runId, access: start.access };
+      let stream = await startAndFollow(start, view, signal);
+      for (let lost = 0; !(await hasEnded(stream, signal)); lost++) {
+        // The stream broke before the end: the object was reset in mid-turn. Following again is what wakes it.
+        if (lost === LOST_STREAMS) throw unreachable(start);
+        await systemClock.sleep(delayOf(lost), signal);
+        signal?.throwIfAborted();
+        stream = await follow({ ...view, ...query }, signal);
+      }
+      return command((session) => session.readRun(query));
+    },
+
+    async socket(request, query) {
+      // A copy, so that the query header cannot be one that the client sent.
+      const headers = new Headers(request.headers);
+      headers.set(SESSION_QUERY_HEADER, asHeader(query));
+      return refuseOr(await attempt(() => stub().fetch(`http://session${SESSION_PATHS.socket}`, { headers }), true));
+    },
+
+    cancelRun: (cancel) => command((session) => session.cancelRun(cancel)),
+    readRun: (query) => command((session) => session.readRun(query)),
+    readRuns: (query) => command((session) => session.readRuns(query)),
+    pollEvents: (query) => command((session) => session.pollEvents(query)),
+    // Not repeated: the second one would be told that the first one's session exists.
+    createSession: (create) => command((session) => session.createSession(create), false),
+    readSession: (query) => command((session) => session.readSession(query)),
+    patchSession: (patch) => command((session) => session.patchSession(patch)),
+    deleteSession: async (remove) => {
+      await command((session) => session.deleteSession(remove));
+    },
+  };
+}
+
+/** What the platform writes on an error that a call to an object throws. */
+interface PlatformError {
+  retryable?: boolean;
+  overloaded?: boolean;
+}
+
+/**
+ * Calls an object and calls it again when the platform says that this can help, as after a deploy has reset it. Every
+ * repeatable command is idempotent, because the first call may have been heard.
+ */
+async function attempt<T>(call: () => Promise<T>, repeatable: boolean): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await call();
+    } catch (error) {
+      const { retryable, overloaded } = error as PlatformError;
+      if (overloaded === true) throw new AppError("unavailable", "The session is overloaded. Try again in a moment.", { retry_after: 1 });
+      if (retryable !== true) throw error;
+      if (!repeatable || tried === ATTEMPTS) throw new AppError("unavailable", "The session could not be reached. Try again in a moment.", { retry_after: 1 });
+      await systemClock.sleep(delayOf(tried - 1));
+    }
+  }
+}
+
+const delayOf = (tried: number): number => Math.min(FIRST_DELAY_MS * 2 ** tried, LAST_DELAY_MS);
+
+const unreachable = (start: StartRun) =>
+  new AppError("unavailable", "The run goes on, but its session could not be reached for long enough to see its end.", {
+    run_id: start.runId,
+    session_id: start.sessionId,
+    retry_after: 1,
+  });
+
+/** An answer that is a refusal becomes the error it stands for; any other is handed on untouched. */
+async function refuseOr(answer: Response): Promise<Response> {
+  if (!answer.headers.has(SESSION_REFUSAL_HEADER)) return answer;
+  throw AppError.from(await answer.json<ErrorInfo>());
+}
+
+/** Reads a stream that tells of a run's end alone. `false`: it broke before that. */
+async function hasEnded(stream: Response, signal: AbortSignal | undefined): Promise<boolean> {
+  if (stream.body === null) return false;
+  const events = stream.body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
+  try {
+    // Comments that keep the connection alive are no events: the first event is the end.
+    for await (const _end of events) return true;
+  } catch {
+    // A reset object breaks the stream; only the client's own abort ends the wait.
+    signal?.throwIfAborted();
+  }
+  return false;
+}
+
+/** Headers are bytes: anything beyond ASCII is percent-encoded, lone surrogates replaced. */
+const asHeader = (query: unknown): string => encodeURIComponent(JSON.stringify(query).toWellFormed());

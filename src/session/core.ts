@@ -1,0 +1,210 @@
+import type { Registry } from "../components/registry.ts";
+import type { ModelChoice } from "../define/agent.ts";
+import type { Projection } from "../domain/projection.ts";
+import type { RunEvent, RunEventBody } from "../domain/run-event.ts";
+import { isTerminal, type Run, type RunRecord } from "../domain/run.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Model } from "../models/model.ts";
+import { Alarms } from "./alarms.ts";
+import { EventLog, readEvents } from "./event-log.ts";
+import { compactEvents } from "./event-rows.ts";
+import { type Entity, Outbox } from "./outbox.ts";
+import { SessionStore, type StoredRun } from "./store.ts";
+import { contentOf, toRecord } from "./transcript.ts";
+import type { RunIdentity, WireEncoder } from "./wire-encoder.ts";
+
+/** What the session is made from: all it needs of the platform and of the layers above. */
+export interface SessionParts {
+  storage: DurableObjectStorage;
+  env: Cloudflare.Env;
+  clock: Clock;
+  registry: Registry;
+  encoder: WireEncoder;
+  resolveModel: (choice: ModelChoice, env: Cloudflare.Env) => Model;
+  /** Writes projections to D1. */
+  deliver: (projections: Projection[]) => Promise<void>;
+  isRefusal: (error: unknown) => boolean;
+  /** Resets the object: what memory holds can no longer be trusted. */
+  abort: (reason: string) => void;
+}
+
+/** SQLite reads this as "no limit". */
+const ALL_ROWS = -1;
+
+/** A commit that is made but maybe not on disk yet. */
+export interface Written {
+  tell: () => void;
+}
+
+/** The object's storage with what keeps it whole: one way to commit, the logs, the alarms and the outbox. */
+export class SessionCore {
+  readonly parts: SessionParts;
+  readonly store: SessionStore;
+  readonly alarms: Alarms;
+  readonly outbox: Outbox;
+  readonly #logs = new Map<number, EventLog>();
+  /** Runs that have ended, but whose end was not told yet: to readers they still run. */
+  readonly #unannounced = new Map<string, Run>();
+
+  constructor(parts: SessionParts) {
+    const { storage, clock } = parts;
+    this.parts = parts;
+    this.store = new SessionStore(storage.sql);
+    this.alarms = new Alarms(storage, clock);
+    this.outbox = new Outbox(
+      {
+        sql: storage.sql,
+        clock,
+        alarms: this.alarms,
+        project: (entity) => this.#project(entity),
+        deliver: parts.deliver,
+        isRefusal: parts.isRefusal,
+        commit: (change) => this.commit(change),
+      },
+      !this.store.isEmpty,
+    );
+  }
+
+  /** All of `change` or nothing. It must not await. What D1 has already is dropped from the outbox on the way. */
+  commit(change: () => void): void {
+    try {
+      this.parts.storage.transactionSync(() => {
+        this.store.prepare();
+        change();
+        this.outbox.tidy();
+      });
+    } catch (error) {
+      // Storage kept nothing of it, but memory may have: only a fresh instance is sure to agree with storage.
+      this.parts.abort(`A commit failed: ${error instanceof Error ? error.message : String(error)}`);
+      throw error;
+    }
+  }
+
+  /** Commits, waits for the disk, and tells the events. Resolves when they are told. */
+  async record(stored: StoredRun, events: readonly RunEventBody[], change?: () => void): Promise<void> {
+    const written = this.write(() => stored, events, change);
+    await this.parts.storage.sync();
+    written.tell();
+  }
+
+  /**
+   * Commits without waiting. `tell` may be called once the disk has it.
+   * @param run says whose events they are, once `change` is made: the run's row may only come into being with it.
+   */
+  write(run: () => StoredRun, events: readonly RunEventBody[], change?: () => void): Written {
+    let log!: EventLog;
+    let through: number | undefined;
+    let reserved = 0;
+    this.commit(() => {
+      change?.();
+      const stored = run();
+      log = this.log(stored);
+      through = log.write(events);
+      reserved = log.wantedReservation();
+      if (reserved > log.reservedUntil) this.store.reserve(stored.ordinal, reserved);
+    });
+    return { tell: () => log.tell(through ?? -1, reserved) };
+  }
+
+  /** Gives the storage back. What memory knew of it goes too. */
+  async erase(): Promise<void> {
+    this.store.reset();
+    this.alarms.forget();
+    this.outbox.forget();
+    const { storage } = this.parts;
+    await Promise.all([storage.deleteAlarm(), storage.deleteAll()]);
+  }
+
+  /** The log of a run; one object a run as long as someone needs it. */
+  log(stored: StoredRun): EventLog {
+    const known = this.#logs.get(stored.ordinal);
+    if (known !== undefined) return known;
+    const { storage, clock, encoder } = this.parts;
+    const storedThrough = this.#lastStoredIndex(stored.ordinal);
+    const ended = isTerminal(stored.run.status);
+    // Where a crash left a run, anything that was reserved may have been told. The first log of a run begins at 0.
+    const mayBeTold = storedThrough === -1 || ended ? 0 : stored.reservedUntil;
+    const log: EventLog = new EventLog(
+      {
+        sql: storage.sql,
+        clock,
+        encoder,
+        ordinal: stored.ordinal,
+        identity: identityOf(stored.run),
+        content: () => this.#content(stored),
+        onFlushDue: () => {
+          const written = this.write(() => stored, []);
+          void storage.sync().then(written.tell);
+        },
+      },
+      { next: Math.max(mayBeTold, storedThrough + 1), storedThrough, reservedUntil: stored.reservedUntil },
+    );
+    this.#logs.set(stored.ordinal, log);
+    return log;
+  }
+
+  /** Forgets a log that nobody reads or writes any more. */
+  release(stored: StoredRun): void {
+    const log = this.#logs.get(stored.ordinal);
+    if (log === undefined || log.hasFollowers) return;
+    log.close();
+    this.#logs.delete(stored.ordinal);
+  }
+
+  /** A run as it was told: until its end is told it still shows as it was before. */
+  told(stored: StoredRun): Run {
+    return this.#unannounced.get(stored.run.runId) ?? stored.run;
+  }
+
+  holdBack(before: Run): void {
+    this.#unannounced.set(before.runId, before);
+  }
+
+  announce(runId: string): void {
+    this.#unannounced.delete(runId);
+  }
+
+  #lastStoredIndex(ordinal: number): number {
+    const { sql } = this.parts.storage;
+    const last = sql.exec<{ first: number | null }>("SELECT MAX(first) AS first FROM events WHERE run = ?", ordinal).one().first;
+    if (last === null) return -1;
+    return readEvents(sql, ordinal, last - 1, 1, () => "").at(-1)?.index ?? -1;
+  }
+
+  /** Every event of a run's log that is in storage. */
+  events(stored: StoredRun): RunEvent[] {
+    return readEvents(this.parts.storage.sql, stored.ordinal, -1, ALL_ROWS, () => this.#content(stored));
+  }
+
+  recordOf(stored: StoredRun): RunRecord {
+    return toRecord(stored.run, this.store.messages(stored), this.store.effects(stored.ordinal));
+  }
+
+  #content(stored: StoredRun): string {
+    return contentOf(this.store.messages(stored), this.store.effects(stored.ordinal));
+  }
+
+  #project(entity: Entity): Projection | undefined {
+    if (entity === "session") {
+      const session = this.store.session();
+      return session === undefined ? undefined : { kind: "session", session };
+    }
+    if (entity === "deleted") {
+      const tombstone = this.store.tombstone();
+      return tombstone === undefined ? undefined : { kind: "session-deleted", sessionId: tombstone.sessionId, version: tombstone.version };
+    }
+    const stored = this.store.run(entity.slice("run:".length));
+    const session = this.store.session();
+    if (stored === undefined || session === undefined) return undefined;
+    const placed = { kind: "run" as const, ordinal: stored.ordinal, sessionVersion: session.version };
+    if (!isTerminal(stored.run.status)) return { ...placed, run: { ...stored.run, messages: [], effects: [] } };
+    return { ...placed, run: this.recordOf(stored), events: compactEvents(this.events(stored)) };
+  }
+}
+
+export const identityOf = (run: Run): RunIdentity => ({
+  runId: run.runId,
+  sessionId: run.sessionId,
+  component: run.component,
+  ...(run.parentRunId === undefined ? {} : { parentRunId: run.parentRunId }),
+});

@@ -1,0 +1,456 @@
+import { AppError, ok, type Result, refused } from "../domain/errors.ts";
+import { type Access, canSee } from "../domain/principal.ts";
+import { isDelta, isTerminalEvent, type RunEvent } from "../domain/run-event.ts";
+import { isTerminal, type Run } from "../domain/run.ts";
+import type { Session as SessionRow } from "../domain/session.ts";
+import { NO_USAGE } from "../domain/usage.ts";
+import type { CreateSession, FollowRun, PatchSession, PolledEvents, RunQuery, RunReading, SessionCommands, StartedRun, StartRun } from "./commands.ts";
+import { SessionCore, type SessionParts } from "./core.ts";
+import { type EventLog, RESERVED_AHEAD } from "./event-log.ts";
+import { compactEvents, packEvents } from "./event-rows.ts";
+import { SseFollower } from "./sse-follower.ts";
+import type { StoredRun } from "./store.ts";
+import { toRecord } from "./transcript.ts";
+import { RETENTION_MS, Turns } from "./turns.ts";
+
+/** How many turns may wait for the line of one session. */
+const MAX_WAITING = 100;
+
+/**
+ * Fills an empty object with what D1 knows of its session; see `fill-from-d1.ts`.
+ * @returns the version from which a session of this id must count on.
+ */
+export type FillFromD1 = (core: SessionCore, sessionId: string) => Promise<number>;
+
+/**
+ * The session: it accepts commands, decides on them with what is stored, and commits. Between a decision and its commit
+ * there is no await, so that two commands never decide on the same state.
+ */
+export class Session implements SessionCommands {
+  readonly core: SessionCore;
+  readonly turns: Turns;
+  readonly #fill: FillFromD1;
+  /** What D1 said that this id was used up to, when the object was empty. */
+  #usedVersion = 0;
+  /** Followers of each run, by run id: who is there to see it. */
+  readonly #followers = new Map<string, Set<{ cut(): void }>>();
+
+  constructor(parts: SessionParts, fill: FillFromD1) {
+    this.core = new SessionCore(parts);
+    this.turns = new Turns(this.core, (stored) => this.#onRunEnd(stored));
+    this.#fill = fill;
+  }
+
+  /** Every event that reaches the object comes through here first: a turn that nobody runs is taken up. */
+  wake(): void {
+    if (this.core.store.isEmpty) return;
+    this.turns.recover();
+    if (this.core.outbox.isBehind) void this.core.outbox.kick();
+  }
+
+  async startRun(command: StartRun): Promise<Result<StartedRun>> {
+    await this.#prepareFor(command);
+    const known = this.core.store.run(command.runId);
+    if (known !== undefined) return ok({ runId: command.runId, sessionId: command.sessionId, status: known.run.status });
+    const session = this.core.store.session();
+    if (session !== undefined && !this.#mayStart(session, command)) return refused("not_found", `Session with id '${command.sessionId}' not found`);
+
+    const { holder, waiting } = this.core.store.openRuns();
+    const busyWith = holder ?? waiting[0];
+    if (busyWith !== undefined) {
+      if (command.onBusy === "reject") {
+        return refused("session_busy", `The session is busy with the run '${busyWith.run.runId}'. Wait for its end, cancel it, or send on_busy=enqueue.`, { run_id: busyWith.run.runId });
+      }
+      if (waiting.length >= MAX_WAITING) return refused("queue_full", `${MAX_WAITING} turns already wait for this session.`, { retry_after: 5 });
+    }
+    const stored = this.#accept(command, busyWith === undefined);
+    if (command.onBusy === "interrupt" && holder !== undefined) this.turns.end(holder, { kind: "cancelled", reason: `Interrupted by the run '${command.runId}'` });
+    await this.core.parts.storage.sync();
+    return ok({ runId: command.runId, sessionId: command.sessionId, status: stored.run.status });
+  }
+
+  async cancelRun({ runId, access, reason }: RunQuery & { reason?: string }): Promise<Result<{ status: Run["status"] }>> {
+    const stored = this.#visibleRun(runId, access);
+    if (stored === undefined) return this.#noSuchRun();
+    if (!isTerminal(stored.run.status)) this.turns.end(this.#current(stored), { kind: "cancelled", reason: reason ?? `Run ${runId} was cancelled` });
+    await this.core.parts.storage.sync();
+    return ok({ status: (this.core.store.run(runId) as StoredRun).run.status });
+  }
+
+  async readRun({ runId, access }: RunQuery): Promise<Result<RunReading>> {
+    const stored = this.#visibleRun(runId, access);
+    return stored === undefined ? this.#noSuchRun() : ok(this.#read(stored));
+  }
+
+  async readRuns({ access }: { access: Access }): Promise<Result<RunReading[]>> {
+    if (!this.#isVisible(access)) return this.#noSuchSession();
+    const runs = this.core.store.runs().filter(({ run }) => run.parentRunId === undefined);
+    return ok(runs.map((stored) => this.#read(stored)));
+  }
+
+  async pollEvents({ runId, access, after, waitMs }: RunQuery & { after: number; waitMs: number }): Promise<Result<PolledEvents>> {
+    const stored = this.#visibleRun(runId, access);
+    if (stored === undefined) return this.#noSuchRun();
+    const log = this.core.log(stored);
+    const release = this.#seen(runId, { cut: () => {} });
+    try {
+      if (log.read(after).length === 0 && !this.#isOver(stored)) await this.#nextEvent(log, waitMs);
+      const events: RunEvent[] = [];
+      for (let cursor = after; ; ) {
+        const page = log.read(cursor);
+        if (page.length === 0) break;
+        events.push(...page);
+        cursor = (page.at(-1) as RunEvent).index;
+      }
+      const current = this.core.store.run(runId) ?? stored;
+      const ended = isTerminalEvent(events.at(-1) ?? { type: "run.started" }) || this.#isOver(current);
+      return ok({ runId, component: stored.run.component, status: this.core.told(current).status, events, ended });
+    } finally {
+      release();
+      this.core.release(stored);
+    }
+  }
+
+  /** A run's log for someone who follows it by other means than SSE. `watch` says that they are there, until they leave. */
+  watch(runId: string, access: Access): Result<{ log: EventLog; watch: (follower: { cut(): void }) => () => void }> {
+    const stored = this.#visibleRun(runId, access);
+    if (stored === undefined) return this.#noSuchRun();
+    const watch = (follower: { cut(): void }) => {
+      const release = this.#seen(runId, follower);
+      return () => {
+        release();
+        this.core.release(stored);
+      };
+    };
+    return ok({ log: this.core.log(stored), watch });
+  }
+
+  /** A socket may be opened on one's own session, and on one that nobody has begun yet. */
+  mayOpenSocket(access: Access): Result<null> {
+    const session = this.core.store.session();
+    return session === undefined || canSee(access, session.userId) ? ok(null) : this.#noSuchSession();
+  }
+
+  /** An SSE stream of a run from a cursor on. */
+  follow(query: FollowRun): Result<Response> {
+    const stored = this.#visibleRun(query.runId, query.access);
+    if (stored === undefined) return this.#noSuchRun();
+    // Counted before it exists: a follower of a finished run is done before its constructor is.
+    const handle = { cut: () => follower.cut() };
+    const release = this.#seen(query.runId, handle);
+    const follower: SseFollower = new SseFollower({
+      log: this.core.log(stored),
+      view: query,
+      encoder: this.core.parts.encoder,
+      isOver: () => this.#isOver(this.core.store.run(query.runId) ?? stored),
+      notice: (missed) => this.#replayNotice(stored, query.after, missed),
+      onEnd: () => {
+        release();
+        this.core.release(stored);
+      },
+    });
+    return ok(follower.response);
+  }
+
+  async createSession(command: CreateSession): Promise<Result<SessionRow>> {
+    await this.#prepareFor(command);
+    const existing = this.core.store.session();
+    if (existing !== undefined) {
+      return canSee(command.access, existing.userId)
+        ? refused("session_exists", `A session with the id '${command.sessionId}' exists already; change it with PATCH.`)
+        : refused("session_exists", "This session id can not be used.");
+    }
+    const now = this.core.parts.clock.now();
+    const session: SessionRow = {
+      sessionId: command.sessionId,
+      ...(command.userId === undefined ? {} : { userId: command.userId }),
+      ...(command.component === undefined ? {} : { component: command.component }),
+      ...(command.name === undefined ? {} : { name: command.name }),
+      ...(command.metadata === undefined ? {} : { metadata: command.metadata }),
+      state: command.state ?? {},
+      metrics: { usage: NO_USAGE, durationMs: 0, runs: 0 },
+      createdAt: now,
+      updatedAt: now,
+      version: this.#firstVersion(),
+    };
+    this.core.commit(() => this.#save(session));
+    await this.#settle(["session"]);
+    return ok(session);
+  }
+
+  async readSession({ access }: { access: Access }): Promise<Result<SessionRow>> {
+    const session = this.core.store.session();
+    return session === undefined || !canSee(access, session.userId) ? this.#noSuchSession() : ok(session);
+  }
+
+  async patchSession(command: PatchSession): Promise<Result<SessionRow>> {
+    const session = this.core.store.session();
+    if (session === undefined || !canSee(command.access, session.userId)) return this.#noSuchSession();
+    const { access: _access, ...changes } = command;
+    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined && value !== null));
+    const patched: SessionRow = { ...session, ...given, updatedAt: this.core.parts.clock.now(), version: session.version + 1 };
+    this.core.commit(() => this.#save(patched));
+    await this.#settle(["session"]);
+    return ok(patched);
+  }
+
+  async deleteSession({ access }: { access: Access }): Promise<Result<null>> {
+    const session = this.core.store.session();
+    if (session === undefined || !canSee(access, session.userId)) return ok(null);
+    const { store, outbox, parts } = this.core;
+    const { holder, waiting } = store.openRuns();
+    // Waiting ones first, so that none of them starts in the moment the holder ends.
+    for (const stored of [...waiting.reverse(), ...(holder === undefined ? [] : [holder])]) {
+      this.turns.end(this.#current(stored), { kind: "cancelled", reason: "The session was deleted" });
+    }
+    // What was running tells its followers that it was cancelled; then there is nothing left to tell.
+    await parts.storage.sync();
+    const version = (store.session() ?? session).version + 1;
+    this.core.commit(() => {
+      outbox.forget();
+      store.bury({ sessionId: session.sessionId, version, at: parts.clock.now() });
+      outbox.put("deleted");
+    });
+    await this.#settle(["deleted"]);
+    await this.#releaseIfGone();
+    return ok(null);
+  }
+
+  /** What the alarm does: the platform has one, and it stands for all that is due. */
+  async onAlarm(): Promise<void> {
+    if (this.core.store.isEmpty) return;
+    const { alarms, outbox } = this.core;
+    alarms.rearm();
+    this.wake();
+    for (const name of alarms.due()) {
+      if (name === "lease") this.turns.beat();
+      else if (name === "outbox") this.core.commit(() => alarms.clear("outbox"));
+      else if (name === "retention") this.#compact();
+      else if (name.startsWith("grace:")) this.#graceIsOver(name.slice("grace:".length));
+    }
+    await outbox.kick();
+    if (await this.#releaseIfGone()) return;
+    // An alarm finds the object at rest more often than not: what D1 has need not wait for another turn to go.
+    if (this.turns.live === undefined) this.core.commit(() => {});
+    alarms.rearm();
+  }
+
+  /** Someone looks at a run: a stream, a socket, a poll. The last one to leave starts the run's grace. */
+  #seen(runId: string, follower: { cut(): void }): () => void {
+    const followers = this.#followers.get(runId) ?? new Set();
+    followers.add(follower);
+    this.#followers.set(runId, followers);
+    const timer = `grace:${runId}` as const;
+    if (!this.core.store.isEmpty && this.core.alarms.at(timer) !== undefined) this.core.commit(() => this.core.alarms.clear(timer));
+    return () => {
+      followers.delete(follower);
+      if (followers.size > 0) return;
+      this.#followers.delete(runId);
+      this.#lastFollowerLeft(runId);
+    };
+  }
+
+  #lastFollowerLeft(runId: string): void {
+    const stored = this.core.store.run(runId);
+    if (stored === undefined || isTerminal(stored.run.status) || stored.run.background) return;
+    const { onDisconnect } = stored.run;
+    if (onDisconnect === "keep") return;
+    if (onDisconnect === 0) return this.#graceIsOver(runId);
+    this.core.commit(() => this.core.alarms.set(`grace:${runId}`, this.core.parts.clock.now() + onDisconnect));
+  }
+
+  #graceIsOver(runId: string): void {
+    const stored = this.core.store.run(runId);
+    this.core.commit(() => this.core.alarms.clear(`grace:${runId}`));
+    if (stored === undefined || isTerminal(stored.run.status) || this.#followers.has(runId)) return;
+    this.turns.end(this.#current(stored), { kind: "cancelled", reason: "The client went away" });
+  }
+
+  #onRunEnd(stored: StoredRun): void {
+    const timer = `grace:${stored.run.runId}` as const;
+    if (!this.core.store.isEmpty && this.core.alarms.at(timer) !== undefined) this.core.commit(() => this.core.alarms.clear(timer));
+  }
+
+  /** An object that holds nothing asks D1 before it decides, unless the id was minted with the request. */
+  async #prepareFor({ sessionId, sessionIsNew }: { sessionId: string; sessionIsNew: boolean }): Promise<void> {
+    const { store } = this.core;
+    if (sessionIsNew || store.session() !== undefined || store.tombstone() !== undefined) return;
+    try {
+      this.#usedVersion = await this.#fill(this.core, sessionId);
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      throw new AppError("unavailable", "The database can not be reached to see whether this session exists. Try again in a moment.", { retry_after: 1 });
+    }
+  }
+
+  #accept(command: StartRun, lineIsFree: boolean): StoredRun {
+    const now = this.core.parts.clock.now();
+    const run: Run = {
+      runId: command.runId,
+      sessionId: command.sessionId,
+      ...(command.userId === undefined ? {} : { userId: command.userId }),
+      component: command.component,
+      status: "pending",
+      input: command.input,
+      background: command.background,
+      stream: command.stream,
+      onDisconnect: command.onDisconnect,
+      attempt: 0,
+      attemptsSinceCheckpoint: 0,
+      content: "",
+      ...(command.input.metadata === undefined ? {} : { metadata: command.input.metadata }),
+      metrics: { usage: NO_USAGE, modelCalls: 0 },
+      createdAt: now,
+      updatedAt: now,
+      version: 1,
+    };
+    if (lineIsFree) {
+      return this.turns.begin(run, (started) => {
+        this.#welcome(command, now);
+        return this.core.store.insertRun(started, 0, RESERVED_AHEAD);
+      });
+    }
+    let stored!: StoredRun;
+    this.core.commit(() => {
+      this.#welcome(command, now);
+      stored = this.core.store.insertRun(run, command.onBusy === "interrupt" ? 1 : 0, 0);
+      this.core.outbox.put(`run:${run.runId}`);
+    });
+    void this.core.outbox.kick();
+    return stored;
+  }
+
+  /** The session's row as this start makes or changes it: an unowned session is claimed by the first identified user. */
+  #welcome(command: StartRun, now: number): void {
+    const session = this.core.store.session();
+    if (session === undefined) {
+      this.#save({
+        sessionId: command.sessionId,
+        ...(command.userId === undefined ? {} : { userId: command.userId }),
+        component: { kind: command.component.kind, id: command.component.id },
+        firstInput: command.input.message,
+        state: {},
+        metrics: { usage: NO_USAGE, durationMs: 0, runs: 0 },
+        createdAt: now,
+        updatedAt: now,
+        version: this.#firstVersion(),
+      });
+      return;
+    }
+    const claimed = session.userId ?? command.userId;
+    const firstInput = session.firstInput ?? command.input.message;
+    const component = session.component ?? { kind: command.component.kind, id: command.component.id };
+    if (claimed === session.userId && firstInput === session.firstInput && component === session.component) return;
+    this.#save({ ...session, ...(claimed === undefined ? {} : { userId: claimed }), firstInput, component, updatedAt: now, version: session.version + 1 });
+  }
+
+  #save(session: SessionRow): void {
+    this.core.store.saveSession(session);
+    this.core.outbox.put("session");
+  }
+
+  #firstVersion(): number {
+    return Math.max(this.core.store.tombstone()?.version ?? 0, this.#usedVersion) + 1;
+  }
+
+  /** Nobody starts on what is not theirs, and nobody becomes somebody else on the way. */
+  #mayStart(session: SessionRow, command: StartRun): boolean {
+    if (!canSee(command.access, session.userId)) return false;
+    return command.userId === undefined || session.userId === undefined || command.userId === session.userId;
+  }
+
+  #isVisible(access: Access): boolean {
+    const session = this.core.store.session();
+    return session !== undefined && canSee(access, session.userId);
+  }
+
+  #visibleRun(runId: string, access: Access): StoredRun | undefined {
+    return this.#isVisible(access) ? this.core.store.run(runId) : undefined;
+  }
+
+  /** The row object that the living turn holds, so that both see the same. */
+  #current(stored: StoredRun): StoredRun {
+    const live = this.turns.live?.stored;
+    return live?.ordinal === stored.ordinal ? live : stored;
+  }
+
+  #isOver(stored: StoredRun): boolean {
+    return isTerminal(this.core.told(stored).status);
+  }
+
+  #read(stored: StoredRun): RunReading {
+    const run = this.core.told(stored);
+    const log = this.core.log(stored);
+    const events = this.core.events(stored).filter((event) => !isDelta(event) && event.index <= log.toldIndex);
+    const record = toRecord(run, this.core.store.messages(stored), this.core.store.effects(stored.ordinal));
+    this.core.release(stored);
+    return { record, events };
+  }
+
+  #replayNotice(stored: StoredRun, after: number, missed: number) {
+    const run = this.core.told(this.core.store.run(stored.run.runId) ?? stored);
+    const total = this.core.log(stored).toldIndex + 1;
+    if (!isTerminal(run.status)) return missed === 0 ? undefined : ({ type: "catch_up", missedEvents: missed, eventCount: total } as const);
+    const events = this.core.events(stored);
+    const following = events.filter((event) => event.index > after).length;
+    return { type: "replay", status: run.status, totalEvents: following, totalBuffered: events.length, lastEventIndexRequested: after } as const;
+  }
+
+  /** Resolves with the next told event, or after `ms`. */
+  async #nextEvent(log: EventLog, ms: number): Promise<void> {
+    const stop = new AbortController();
+    const heard = { push: () => stop.abort() };
+    log.attach(heard);
+    await this.core.parts.clock.sleep(ms, stop.signal);
+    log.detach(heard);
+  }
+
+  /** Waits for D1 to know, so that a list read next shows it; at most a second, since D1 may be down. */
+  async #settle(entities: Parameters<SessionCore["outbox"]["waitFor"]>[0]): Promise<void> {
+    await this.core.parts.storage.sync();
+    await this.core.outbox.waitFor(entities, 1_000);
+  }
+
+  /** Puts the deltas of runs that ended long ago together. */
+  #compact(): void {
+    const { store, alarms, parts } = this.core;
+    const { sql } = parts.storage;
+    for (const stored of store.uncompacted(parts.clock.now() - RETENTION_MS)) {
+      const events = compactEvents(this.core.events(stored));
+      this.core.commit(() => {
+        sql.exec("DELETE FROM events WHERE run = ?", stored.ordinal);
+        for (const event of events) {
+          const row = packEvents([event]);
+          sql.exec("INSERT INTO events (run, first, at, data) VALUES (?, ?, ?, ?)", stored.ordinal, row.first, row.at, row.data);
+        }
+        stored.compacted = true;
+        store.saveRun(stored);
+      });
+    }
+    const next = store.oldestUncompactedEnd();
+    this.core.commit(() => (next === undefined ? alarms.clear("retention") : alarms.set("retention", next + RETENTION_MS)));
+  }
+
+  /** A deleted session whose rows D1 has dropped as well leaves nothing behind: an object without storage costs nothing. */
+  async #releaseIfGone(): Promise<boolean> {
+    const { store, outbox } = this.core;
+    if (store.isEmpty || store.session() !== undefined || store.tombstone() === undefined || outbox.isBehind) return false;
+    this.#usedVersion = (store.tombstone() as { version: number }).version;
+    await this.core.erase();
+    return true;
+  }
+
+  #noSuchRun(): Result<never> {
+    return refused("not_found", "Run not found", this.#holdsNothing());
+  }
+
+  #noSuchSession(): Result<never> {
+    return refused("not_found", "Session not found", this.#holdsNothing());
+  }
+
+  /** Tells the asker that D1 may know more; of a session that was deleted here it must not be asked. */
+  #holdsNothing(): { empty: true } | undefined {
+    const { store } = this.core;
+    return store.session() === undefined && store.tombstone() === undefined ? { empty: true } : undefined;
+  }
+}
