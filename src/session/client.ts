@@ -36,8 +36,8 @@ export interface SessionClient {
   /** Starts, waits for the run's end, and reads it. */
   startAndWait(command: StartRun, signal?: AbortSignal): Promise<RunReading>;
   follow(query: FollowRun, signal?: AbortSignal): Promise<Response>;
-  /** Hands a WebSocket's opening request to the session. */
-  socket(request: Request, query: SocketQuery): Promise<Response>;
+  /** Opens a WebSocket. Nothing of the client's request goes along: who is asking has been found out before. */
+  socket(query: SocketQuery): Promise<Response>;
   cancelRun(command: RunQuery & { reason?: string }): Promise<{ status: RunStatus }>;
   readRun(query: RunQuery): Promise<RunReading>;
   readRuns(query: { access: Access }): Promise<RunReading[]>;
@@ -66,23 +66,19 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
     return answer.value;
   }
 
-  async function open(path: string, init: { method?: string; query?: unknown; body?: unknown; signal?: AbortSignal }): Promise<Response> {
-    const answer = await attempt(
-      () =>
-        stub().fetch(`http://session${path}`, {
-          method: init.method ?? "GET",
-          ...(init.query === undefined ? {} : { headers: { [SESSION_QUERY_HEADER]: asHeader(init.query) } }),
-          ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
-          ...(init.signal === undefined ? {} : { signal: init.signal }),
-        }),
-      true,
-    );
-    return refuseOr(answer);
+  async function open(path: string, request: { query?: object; headers?: Record<string, string>; body?: object; signal?: AbortSignal }): Promise<Response> {
+    const { query, headers, body, signal } = request;
+    const init: RequestInit = {
+      headers: { ...headers, ...(query === undefined ? {} : { [SESSION_QUERY_HEADER]: asHeader(query) }) },
+      ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    return refuseOr(await attempt(() => stub().fetch(`http://session${path}`, init), true));
   }
 
   const follow = (query: FollowRun, signal?: AbortSignal) => open(SESSION_PATHS.follow, { query, signal });
   const startAndFollow = (start: StartRun, view: FollowView, signal?: AbortSignal) =>
-    open(SESSION_PATHS.start, { method: "POST", body: { command: start, view }, signal });
+    open(SESSION_PATHS.start, { body: { command: start, view }, signal });
 
   return {
     startRun: (start) => command((session) => session.startRun(start)),
@@ -103,12 +99,7 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
       return command((session) => session.readRun(query));
     },
 
-    async socket(request, query) {
-      // A copy, so that the query header cannot be one that the client sent.
-      const headers = new Headers(request.headers);
-      headers.set(SESSION_QUERY_HEADER, asHeader(query));
-      return refuseOr(await attempt(() => stub().fetch(`http://session${SESSION_PATHS.socket}`, { headers }), true));
-    },
+    socket: (query) => open(SESSION_PATHS.socket, { query, headers: { upgrade: "websocket" } }),
 
     cancelRun: (cancel) => command((session) => session.cancelRun(cancel)),
     readRun: (query) => command((session) => session.readRun(query)),
@@ -178,4 +169,4 @@ async function hasEnded(stream: Response, signal: AbortSignal | undefined): Prom
 }
 
 /** Headers are bytes: anything beyond ASCII is percent-encoded, lone surrogates replaced. */
-const asHeader = (query: unknown): string => encodeURIComponent(JSON.stringify(query).toWellFormed());
+const asHeader = (query: object): string => encodeURIComponent(JSON.stringify(query).toWellFormed());

@@ -44,6 +44,7 @@ export class Session implements SessionCommands {
   /** Every event that reaches the object comes through here first: a turn that nobody runs is taken up. */
   wake(): void {
     if (this.core.store.isEmpty) return;
+    this.core.store.check();
     this.turns.recover();
     if (this.core.outbox.isBehind) void this.core.outbox.kick();
   }

@@ -3,7 +3,7 @@ import type { AssistantMessage, UserMessage } from "../domain/message.ts";
 import type { Run } from "../domain/run.ts";
 import type { Session } from "../domain/session.ts";
 import type { Effect } from "../domain/tool-call.ts";
-import { hasTables, migrate } from "./tables.ts";
+import { hasTables, migrate, refuseNewer } from "./tables.ts";
 
 /** A message that is stored as a row; what tools answered stands in the ledger. */
 export type OwnMessage = UserMessage | AssistantMessage;
@@ -42,6 +42,14 @@ export class SessionStore {
   /** Nothing was ever written here. */
   get isEmpty(): boolean {
     return !this.#ready;
+  }
+
+  /**
+   * Call before anything is read.
+   * @throws AppError `record_unreadable` when a newer release wrote the tables.
+   */
+  check(): void {
+    if (this.#ready) refuseNewer(this.#sql);
   }
 
   /** Call before the first write of a transaction. */

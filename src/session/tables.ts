@@ -32,16 +32,17 @@ export function hasTables(sql: SqlStorage): boolean {
   return sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").toArray().length > 0;
 }
 
-/**
- * Brings the tables up to date. Call it inside a transaction, before the first write.
- * @throws AppError `record_unreadable` when a newer release wrote them: refused, not damaged.
- */
+/** @throws AppError `record_unreadable` when a newer release wrote the tables: refused, not damaged. */
+export function refuseNewer(sql: SqlStorage): void {
+  const version = schemaVersion(sql);
+  if (version <= MIGRATIONS.length) return;
+  throw new AppError("record_unreadable", `This session was written by a newer release (its schema is ${version}, this one knows ${MIGRATIONS.length}). Deploy that release again.`);
+}
+
+/** Brings the tables up to date. Call it inside a transaction, before the first write. */
 export function migrate(sql: SqlStorage): void {
   const done = hasTables(sql) ? schemaVersion(sql) : 0;
-  if (done > MIGRATIONS.length) {
-    throw new AppError("record_unreadable", `This session was written by a newer release (its schema is ${done}, this one knows ${MIGRATIONS.length}). Deploy that release again.`);
-  }
-  if (done === MIGRATIONS.length) return;
+  if (done >= MIGRATIONS.length) return;
   for (const migration of MIGRATIONS.slice(done)) sql.exec(migration);
   sql.exec("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", VERSION_KEY, String(MIGRATIONS.length));
 }

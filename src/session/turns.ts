@@ -17,6 +17,8 @@ import { contentOf, metricsOf } from "./transcript.ts";
 const HEARTBEAT_MS = 25_000;
 /** Attempts since the last new checkpoint; a long run outlives many deploys. */
 const MAX_ATTEMPTS = 3;
+/** What a run has stored before its first attempt: the message it was asked with. */
+const AT_START = 1;
 /** How long the end of a run may wait for D1 to know it. */
 const WAIT_FOR_D1_MS = 1_000;
 /** Deltas of an ended run are put together after this. */
@@ -103,7 +105,7 @@ export class Turns {
     const messages = this.#core.store.messages(holder);
     const effects = this.#core.store.effects(holder.ordinal);
     const progress = messages.length + effects.filter((effect) => isSettled(effect.status)).length;
-    const isNewCheckpoint = progress > (run.checkpoint ?? 0);
+    const isNewCheckpoint = progress > (run.checkpoint ?? AT_START);
     const attemptsSinceCheckpoint = isNewCheckpoint ? 1 : run.attemptsSinceCheckpoint + 1;
     const { agent, model, problem } = this.#definition(run);
     const log = this.#core.log(holder);
