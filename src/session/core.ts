@@ -43,6 +43,7 @@ export class SessionCore {
   readonly alarms: Alarms;
   readonly outbox: Outbox;
   readonly #logs = new Map<number, EventLog>();
+  readonly #pinned = new Set<number>();
   /** Runs that have ended, but whose end was not told yet: to readers they still run. */
   readonly #unannounced = new Map<string, Run>();
 
@@ -143,10 +144,20 @@ export class SessionCore {
     return log;
   }
 
+  /** A turn writes this log: it must stay the only one of its run until the turn's end was told. */
+  pin(stored: StoredRun): void {
+    this.#pinned.add(stored.ordinal);
+  }
+
+  unpin(stored: StoredRun): void {
+    this.#pinned.delete(stored.ordinal);
+    this.release(stored);
+  }
+
   /** Forgets a log that nobody reads or writes any more. */
   release(stored: StoredRun): void {
     const log = this.#logs.get(stored.ordinal);
-    if (log === undefined || log.hasFollowers) return;
+    if (log === undefined || log.hasFollowers || this.#pinned.has(stored.ordinal)) return;
     log.close();
     this.#logs.delete(stored.ordinal);
   }

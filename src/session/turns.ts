@@ -68,6 +68,7 @@ export class Turns {
     let state: Record<string, unknown> = {};
     const written = this.#core.write(() => stored, [event], () => {
       stored = store(started);
+      this.#core.pin(stored);
       const session = this.#core.store.session() as Session;
       state = agent === undefined ? session.state : stateAtStart(session.state, agent, run.input);
       if (!isSame(state, session.state)) this.#saveSession({ ...session, state });
@@ -108,6 +109,7 @@ export class Turns {
     const isNewCheckpoint = progress > (run.checkpoint ?? AT_START);
     const attemptsSinceCheckpoint = isNewCheckpoint ? 1 : run.attemptsSinceCheckpoint + 1;
     const { agent, model, problem } = this.#definition(run);
+    this.#core.pin(holder);
     const log = this.#core.log(holder);
     const discarded = { from: this.#startOfUnfinishedReply(holder), to: log.nextIndex - 1 };
 
@@ -143,6 +145,7 @@ export class Turns {
   end(stored: StoredRun, ending: Ending): void {
     const { clock, storage } = this.#core.parts;
     const { store, alarms, outbox } = this.#core;
+    this.#core.pin(stored);
     const before = stored.run;
     const live = this.#live?.stored.ordinal === stored.ordinal ? this.#live : undefined;
     const wasHolding = before.status === "running";
@@ -192,7 +195,7 @@ export class Turns {
 
   async #tellEnd(stored: StoredRun, tell: () => Promise<void>): Promise<void> {
     await tell();
-    this.#core.release(stored);
+    this.#core.unpin(stored);
     this.#onEnd(stored);
   }
 

@@ -5,6 +5,11 @@ import { toolRuns, wordsModel } from "./agents.ts";
 import { ask, background, crash, evict, expectValidLog, fireAlarm, getRun, inObject, newSessionId, reading, readLog, request, rowsIn, shownText, start, untilStatus } from "./harness.ts";
 
 const lastRequest = () => wordsModel.requests.at(-1)!;
+const readLogUntilLive = async (sessionId: string, runId: string) => {
+  const stream = reading(await request(`/agents/words/runs/${runId}/events?session_id=${sessionId}`, { headers: { accept: "text/event-stream" } }));
+  await stream.until("RunStarted");
+  return stream;
+};
 const runsIn = async (sessionId: string) => (await (await request(`/sessions/${sessionId}/runs`)).json()) as Record<string, unknown>[];
 
 describe("one turn at a time", () => {
@@ -213,6 +218,21 @@ describe("what is stored", () => {
     const detail = (await (await request(`/sessions/${session}`)).json()) as Record<string, any>;
     expect(detail).toMatchObject({ session_state: { visits: 1, plan: "pro" }, agent_id: "words" });
     expect(detail.total_tokens).toBe(first.metrics.total_tokens + 14);
+  });
+
+  it("reading a run while it is written leaves its log alone", async () => {
+    const session = newSessionId();
+    const run = await background(session, "a b /gate:read-1 c /gate:read-2 d");
+    for (const name of ["read-1", "read-2"]) {
+      await getRun(session, run);
+      await request(`/agents/words/runs/${run}/events?session_id=${session}`);
+      await (await readLogUntilLive(session, run)).drop();
+      releaseGate(name);
+    }
+    await untilStatus(session, run, "COMPLETED");
+    const log = await readLog(session, run);
+    expect(log.map(({ event_index }) => event_index)).toEqual(log.map((_, index) => index));
+    expectValidLog(log);
   });
 
   it("S117 S274 an eviction changes nothing that can be read", async () => {
