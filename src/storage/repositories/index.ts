@@ -1,0 +1,21 @@
+import type { Access } from "../../domain/principal.ts";
+import { openDatabase, type StorageBindings } from "../database.ts";
+import { type CancelWishRepository, makeCancelWishRepository } from "./cancel-wishes.ts";
+import { makeRunRepository, type RunRepository } from "./runs.ts";
+import { makeSessionRepository, type SessionRepository } from "./sessions.ts";
+
+/** D1 as someone may see it. There is no way to a repository without an access. */
+export interface Repositories {
+  sessions: SessionRepository;
+  runs: RunRepository;
+  cancelWishes: CancelWishRepository;
+}
+
+export function makeRepositories(bindings: StorageBindings, access: Access): Repositories {
+  const database = openDatabase(bindings);
+  return {
+    sessions: makeSessionRepository(database, access),
+    runs: makeRunRepository(database, access),
+    cancelWishes: makeCancelWishRepository(database, access),
+  };
+}
