@@ -94,6 +94,9 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
     patchSession(command: PatchSession) {
       return this.#answer(() => this.#session.patchSession(command));
     }
+    poke(command: { runIds: string[] }) {
+      return this.#answer(() => this.#session.poke(command));
+    }
     deleteSession(command: { access: Access }) {
       return this.#answer(async () => {
         const deleted = await this.#session.deleteSession(command);

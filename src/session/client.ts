@@ -53,6 +53,8 @@ const FIRST_DELAY_MS = 50;
 const LAST_DELAY_MS = 2_000;
 /** How often in a row a wait may lose its stream before the client is told to come back. */
 const LOST_STREAMS = 8;
+/** A stream that held for so long was not lost in a row with the one before. */
+const STEADY_MS = 30_000;
 
 /** How the Worker reaches a session's object. The object is named by the session's id, so every request finds the same one. */
 export function sessionClient(namespace: SessionNamespace, sessionId: string): SessionClient {
@@ -89,11 +91,13 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
       const view: FollowView = { after: -1, framing: "plain", only: "end" };
       const query: RunQuery = { runId: start.runId, access: start.access };
       let stream = await startAndFollow(start, view, signal);
-      for (let lost = 0; !(await hasEnded(stream, signal)); lost++) {
+      for (let lost = 0, openedAt = systemClock.now(); !(await hasEnded(stream, signal)); lost++) {
         // The stream broke before the end: the object was reset in mid-turn. Following again is what wakes it.
+        if (systemClock.now() - openedAt > STEADY_MS) lost = 0;
         if (lost === LOST_STREAMS) throw unreachable(start);
         await systemClock.sleep(delayOf(lost), signal);
         signal?.throwIfAborted();
+        openedAt = systemClock.now();
         stream = await follow({ ...view, ...query }, signal);
       }
       return command((session) => session.readRun(query));

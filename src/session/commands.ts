@@ -105,6 +105,11 @@ export interface SessionCommands {
   createSession(command: CreateSession): Promise<Result<Session>>;
   readSession(query: { access: Access }): Promise<Result<Session>>;
   patchSession(command: PatchSession): Promise<Result<Session>>;
+  /**
+   * The minute's sweep asks after runs that D1 has not heard of for long: whatever stopped the object's alarm, this starts it
+   * again, and D1 hears of the runs anew. Runs that the object never had are none of its business.
+   */
+  poke(command: { runIds: string[] }): Promise<Result<null>>;
   /** Idempotent: deleting what is not there, or not the asker's, changes nothing. */
   deleteSession(command: { access: Access }): Promise<Result<null>>;
 }

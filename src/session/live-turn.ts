@@ -8,7 +8,7 @@ import { withToolResults } from "../engine/history.ts";
 import type { Model } from "../models/model.ts";
 import type { SessionCore } from "./core.ts";
 import type { EventLog } from "./event-log.ts";
-import { applyChanges, isSame } from "./session-state.ts";
+import { applyChanges, isSame, snapshot } from "./session-state.ts";
 import type { StoredRun } from "./store.ts";
 
 /** This attempt is not the living one any more; what it still wants to write is refused. */
@@ -91,7 +91,7 @@ export class LiveTurn implements TurnPorts {
   changedState(): Record<string, unknown> | undefined {
     const stored = this.#core.store.session()?.state ?? {};
     const next = applyChanges(stored, this.#stateBefore, this.turn.sessionState);
-    this.#stateBefore = structuredClone(this.turn.sessionState);
+    this.#stateBefore = snapshot(this.turn.sessionState);
     return isSame(next, stored) ? undefined : next;
   }
 

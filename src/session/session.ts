@@ -70,16 +70,17 @@ export class Session implements SessionCommands {
     return ok({ runId: command.runId, sessionId: command.sessionId, status: stored.run.status });
   }
 
-  async cancelRun({ runId, access, reason }: RunQuery & { reason?: string }): Promise<Result<{ status: Run["status"] }>> {
-    const stored = this.#visibleRun(runId, access);
+  async cancelRun({ reason, ...query }: RunQuery & { reason?: string }): Promise<Result<{ status: Run["status"] }>> {
+    const { runId } = query;
+    const stored = this.#visibleRun(query);
     if (stored === undefined) return this.#noSuchRun();
     if (!isTerminal(stored.run.status)) this.turns.end(this.#current(stored), { kind: "cancelled", reason: reason ?? `Run ${runId} was cancelled` });
     await this.core.parts.storage.sync();
     return ok({ status: (this.core.store.run(runId) as StoredRun).run.status });
   }
 
-  async readRun({ runId, access }: RunQuery): Promise<Result<RunReading>> {
-    const stored = this.#visibleRun(runId, access);
+  async readRun(query: RunQuery): Promise<Result<RunReading>> {
+    const stored = this.#visibleRun(query);
     return stored === undefined ? this.#noSuchRun() : ok(this.#read(stored));
   }
 
@@ -89,8 +90,9 @@ export class Session implements SessionCommands {
     return ok(runs.map((stored) => this.#read(stored)));
   }
 
-  async pollEvents({ runId, access, after, waitMs }: RunQuery & { after: number; waitMs: number }): Promise<Result<PolledEvents>> {
-    const stored = this.#visibleRun(runId, access);
+  async pollEvents({ after, waitMs, ...query }: RunQuery & { after: number; waitMs: number }): Promise<Result<PolledEvents>> {
+    const { runId } = query;
+    const stored = this.#visibleRun(query);
     if (stored === undefined) return this.#noSuchRun();
     const log = this.core.log(stored);
     const release = this.#seen(runId, { cut: () => {} });
@@ -114,7 +116,7 @@ export class Session implements SessionCommands {
 
   /** A run's log for someone who follows it by other means than SSE. `watch` says that they are there, until they leave. */
   watch(runId: string, access: Access): Result<{ log: EventLog; watch: (follower: { cut(): void }) => () => void }> {
-    const stored = this.#visibleRun(runId, access);
+    const stored = this.#visibleRun({ runId, access });
     if (stored === undefined) return this.#noSuchRun();
     const watch = (follower: { cut(): void }) => {
       const release = this.#seen(runId, follower);
@@ -134,7 +136,7 @@ export class Session implements SessionCommands {
 
   /** An SSE stream of a run from a cursor on. */
   follow(query: FollowRun): Result<Response> {
-    const stored = this.#visibleRun(query.runId, query.access);
+    const stored = this.#visibleRun(query);
     if (stored === undefined) return this.#noSuchRun();
     // Counted before it exists: a follower of a finished run is done before its constructor is.
     const handle = { cut: () => follower.cut() };
@@ -193,6 +195,25 @@ export class Session implements SessionCommands {
     this.core.commit(() => this.#save(patched));
     await this.#settle(["session"]);
     return ok(patched);
+  }
+
+  async poke({ runIds }: { runIds: string[] }): Promise<Result<null>> {
+    const { store, outbox, alarms, parts } = this.core;
+    const known = runIds.flatMap((runId) => store.run(runId) ?? []).map((stored) => this.#current(stored));
+    if (known.length === 0) return ok(null);
+    this.core.commit(() => {
+      for (const stored of known) {
+        outbox.put(`run:${stored.run.runId}`);
+        if (isTerminal(stored.run.status)) continue;
+        // A newer version, so that D1 notes that it has heard of it.
+        stored.run = { ...stored.run, updatedAt: parts.clock.now(), version: stored.run.version + 1 };
+        store.saveRun(stored);
+      }
+    });
+    // The platform gives an alarm up after six failures; whatever is named is due again.
+    this.core.commit(() => alarms.rearm());
+    await this.#settle(known.map(({ run }) => `run:${run.runId}` as const));
+    return ok(null);
   }
 
   async deleteSession({ access }: { access: Access }): Promise<Result<null>> {
@@ -299,7 +320,7 @@ export class Session implements SessionCommands {
       attempt: 0,
       attemptsSinceCheckpoint: 0,
       content: "",
-      ...(command.input.metadata === undefined ? {} : { metadata: command.input.metadata }),
+      ...this.#metadataOf(command),
       metrics: { usage: NO_USAGE, modelCalls: 0 },
       createdAt: now,
       updatedAt: now,
@@ -319,6 +340,12 @@ export class Session implements SessionCommands {
     });
     void this.core.outbox.kick();
     return stored;
+  }
+
+  /** What is stored with the run: the agent's own metadata wins over the caller's. */
+  #metadataOf({ component, input }: StartRun): Pick<Run, "metadata"> {
+    const metadata = { ...input.metadata, ...this.core.parts.registry.find(component)?.metadata };
+    return Object.keys(metadata).length === 0 ? {} : { metadata };
   }
 
   /** The session's row as this start makes or changes it: an unowned session is claimed by the first identified user. */
@@ -365,8 +392,11 @@ export class Session implements SessionCommands {
     return session !== undefined && canSee(access, session.userId);
   }
 
-  #visibleRun(runId: string, access: Access): StoredRun | undefined {
-    return this.#isVisible(access) ? this.core.store.run(runId) : undefined;
+  /** The run, where it exists for the asker: in a session of theirs, and under the component that they named. */
+  #visibleRun({ runId, access, component }: RunQuery): StoredRun | undefined {
+    const stored = this.#isVisible(access) ? this.core.store.run(runId) : undefined;
+    const named = component ?? stored?.run.component;
+    return stored?.run.component.kind === named?.kind && stored?.run.component.id === named?.id ? stored : undefined;
   }
 
   /** The row object that the living turn holds, so that both see the same. */

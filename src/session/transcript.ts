@@ -1,7 +1,8 @@
 import { withToolResults } from "../engine/history.ts";
+import { toolAnswer } from "../engine/tool-answer.ts";
 import type { AssistantMessage } from "../domain/message.ts";
 import type { Run, RunMetrics, RunRecord } from "../domain/run.ts";
-import type { Effect } from "../domain/tool-call.ts";
+import { type Effect, effectKey, isSettled } from "../domain/tool-call.ts";
 import { addUsage, NO_USAGE } from "../domain/usage.ts";
 import type { OwnMessage } from "./store.ts";
 
@@ -10,8 +11,7 @@ const isReply = (message: OwnMessage): message is AssistantMessage => message.ro
 /** What a run has said: all its text, and the result of a tool whose result is the answer. */
 export function contentOf(messages: readonly OwnMessage[], effects: readonly Effect[]): string {
   const said = messages.filter(isReply).map((message) => message.content);
-  const answer = effects.findLast((effect) => effect.stopAfter === true && effect.status === "done")?.result;
-  return [...said, answer ?? ""].join("");
+  return [...said, toolAnswer(messages, effects) ?? ""].join("");
 }
 
 /** What its model calls cost and how long they took. */
@@ -32,13 +32,17 @@ export function toRecord(run: Run, messages: readonly OwnMessage[], effects: rea
     .filter(isReply)
     .flatMap((message) => message.reasoning ?? [])
     .map((block) => block.text)
+    // What a provider keeps to itself has no text.
+    .filter((text) => text !== "")
     .join("\n");
+  // Models must see a result for each call; readers see those that there are.
+  const settled = new Set(effects.filter((effect) => isSettled(effect.status)).map(effectKey));
   return {
     ...run,
     content: contentOf(messages, effects),
     ...(reasoning === "" ? {} : { reasoning }),
     metrics: metricsOf(messages, run),
-    messages: withToolResults(messages, effects),
+    messages: withToolResults(messages, effects).filter((message) => message.role !== "tool" || settled.has(message.id)),
     effects: [...effects],
   };
 }

@@ -1,0 +1,76 @@
+import { refOf } from "../components/registry.ts";
+import type { AgentDefinition } from "../define/agent.ts";
+import { AppError } from "../domain/errors.ts";
+import { newId } from "../domain/ids.ts";
+import type { RunInput } from "../domain/run.ts";
+import type { OnBusy, RunReading, StartedRun, StartRun } from "../session/commands.ts";
+import type { OperationContext } from "./context.ts";
+import { asClientsRead } from "./read-run.ts";
+
+/** A new run as someone asks for it, whichever edge they came in by. */
+export interface StartRequest {
+  component: AgentDefinition;
+  /** Where; a new session if absent. */
+  sessionId?: string;
+  /** Whose run it is said to be. Who is known to be asking counts for more. */
+  userId?: string;
+  input: RunInput;
+  stream: boolean;
+  background: boolean;
+  /** A stream of the text and the end alone. */
+  contentOnly: boolean;
+  onBusy: OnBusy;
+  /** Milliseconds, or `"keep"`. */
+  onDisconnect: number | "keep";
+}
+
+/** What became of the request. All three are the same run: a stream follows it, waiting follows it to its end. */
+export type RunAnswer =
+  | { kind: "stream"; stream: Response }
+  | { kind: "finished"; reading: RunReading }
+  | { kind: "accepted"; run: StartedRun };
+
+/** A row of the session's storage takes two million bytes, and the input is in it beside other things. */
+const MAX_INPUT_BYTES = 1_000_000;
+
+/**
+ * Starts a run and answers in the shape that was asked for.
+ * @throws AppError `session_busy`, `queue_full`, `not_found` before anything is streamed or stored.
+ */
+export async function startRun(context: OperationContext, request: StartRequest, signal?: AbortSignal): Promise<RunAnswer> {
+  const command = commandOf(context, request);
+  const session = context.sessions(command.sessionId);
+  if (request.stream) {
+    const view = { after: -1, framing: "plain", ...(request.contentOnly ? { only: "content" as const } : {}) } as const;
+    return { kind: "stream", stream: await session.startAndFollow(command, view, signal) };
+  }
+  if (request.background) return { kind: "accepted", run: await session.startRun(command) };
+  return { kind: "finished", reading: asClientsRead(context, await session.startAndWait(command, signal)) };
+}
+
+function commandOf(context: OperationContext, request: StartRequest): StartRun {
+  const bytes = new TextEncoder().encode(JSON.stringify(request.input)).length;
+  if (bytes > MAX_INPUT_BYTES) {
+    throw new AppError("payload_too_large", `The run's input has ${bytes} bytes; message, session_state, dependencies and metadata together may have ${MAX_INPUT_BYTES}.`);
+  }
+  const userId = userOf(context, request.userId);
+  return {
+    // Minted here, so that the accept can be repeated when its answer is lost.
+    runId: newId(),
+    sessionId: request.sessionId ?? newId(),
+    sessionIsNew: request.sessionId === undefined,
+    access: context.access,
+    ...(userId === undefined ? {} : { userId }),
+    component: refOf(request.component),
+    input: request.input,
+    background: request.background,
+    stream: request.stream,
+    onBusy: request.onBusy,
+    onDisconnect: request.onDisconnect,
+  };
+}
+
+/** Whose a run or a session is: who is asking, and only where nobody is known, who they say they are. */
+export function userOf(context: Pick<OperationContext, "access" | "principal">, asked: string | undefined): string | undefined {
+  return context.access.rows === "user" ? context.access.userId : (context.principal.subject ?? asked);
+}
