@@ -214,7 +214,12 @@ export class Turns {
       })
       .then((outcome) => {
         // A cancelled turn's end was written by the cancel itself.
-        if (!live.isClosed && outcome.kind !== "cancelled") this.end(stored, outcome);
+        if (live.isClosed) return;
+        const isLiving = this.#core.store.livingAttempt(stored.ordinal) === live.attempt;
+        if (isLiving && outcome.kind !== "cancelled") return this.end(stored, outcome);
+        // A later attempt has the run; what this one found out is not written.
+        live.close();
+        this.#live = undefined;
       });
   }
 

@@ -123,6 +123,20 @@ describe("a turn that is lost", () => {
     expect((await ask(session, "go on")).status).toBe("COMPLETED");
   });
 
+  it("S275 S276 an attempt that was overtaken writes nothing more, and the one that has the run ends it", async () => {
+    const session = newSessionId();
+    const run = await background(session, "first /gate:s276 words");
+    await vi.waitFor(async () => expect((await rowsIn(session, "events")).length).toBeGreaterThan(1), { timeout: 5_000 });
+    await inObject(session, (state) => void state.storage.sql.exec("UPDATE runs SET attempt = 7"));
+    releaseGate("s276");
+    const ended = await untilStatus(session, run, "COMPLETED");
+    expect(ended.messages.filter((message: { role: string }) => message.role === "assistant")).toHaveLength(1);
+    const log = await readLog(session, run);
+    expectValidLog(log);
+    expect(log.filter(({ event }) => event === "RunRetry")).toHaveLength(1);
+    expect((await rowsIn(session, "runs"))[0]).toMatchObject({ status: "completed" });
+  });
+
   it("C012 a follower that resumes a lost run hears its end", async () => {
     const session = newSessionId();
     const stream = reading(await start(session, "a b c /gate:c012 d", { background: "true" }));

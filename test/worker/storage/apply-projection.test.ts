@@ -132,8 +132,8 @@ describe("projections", () => {
       await applyProjections(db, env.MEDIA, [sessionTold(ended), runTold(finished(run), turn, ended.version, EVENTS)]);
       turns.push(cost.written - before);
     }
-    expect(turns[0]).toBe(12);
-    expect(new Set(turns.slice(1))).toEqual(new Set([8]));
+    expect(turns[0]).toBe(13);
+    expect(new Set(turns.slice(1))).toEqual(new Set([9]));
 
     // A turn that gives the session its first owner writes the indices that hold one anew.
     const before = cost.written;
