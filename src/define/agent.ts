@@ -71,6 +71,8 @@ export interface AgentOptions {
   numHistoryRuns?: number;
   numHistoryMessages?: number;
   maxToolCallsFromHistory?: number;
+  /** Keep with each run what it was shown of earlier ones. A session then grows with the square of its runs. Default `false`. */
+  storeHistoryMessages?: boolean;
   /** Runs in these statuses are left out of history. Default: all but completed ones. */
   historySkipStatuses?: readonly RunStatus[];
 

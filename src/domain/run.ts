@@ -76,6 +76,8 @@ export const Run = z.object({
   sessionState: z.record(z.string(), z.unknown()).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   metrics: RunMetrics,
+  /** What it was shown of earlier runs, where the agent keeps that. Its own messages are rows of their own. */
+  history: z.array(Message).optional(),
   forkedFromRunId: z.string().optional(),
   forkedFromMessageIndex: z.number().int().optional(),
   regeneratedFrom: z.string().optional(),

@@ -4,6 +4,7 @@ import type { Run, RunError } from "../domain/run.ts";
 import type { Session } from "../domain/session.ts";
 import { type Effect, isSettled } from "../domain/tool-call.ts";
 import { addUsage } from "../domain/usage.ts";
+import { projectHistory } from "../engine/history.ts";
 import type { TurnOutcome } from "../engine/ports.ts";
 import { runTurn } from "../engine/run-turn.ts";
 import type { Model } from "../models/model.ts";
@@ -164,6 +165,7 @@ export class Turns {
     const run: Run = {
       ...before,
       ...fieldsOf(ending),
+      ...(live === undefined ? {} : historyOf(live)),
       metrics,
       ...(Object.keys(sessionState).length === 0 ? {} : { sessionState }),
       endedAt: clock.now(),
@@ -258,6 +260,12 @@ export class Turns {
 function lastReply(ending: Ending, live: LiveTurn | undefined) {
   if (ending.kind === "completed") return ending.reply;
   return ending.kind === "failed" ? (ending.partial ?? live?.partialReply()) : live?.partialReply();
+}
+
+/** What the turn was shown of earlier runs, where its agent keeps that. */
+function historyOf(live: LiveTurn): Pick<Run, "history"> {
+  const { agent, input } = live.turn;
+  return agent.storeHistoryMessages === true ? { history: projectHistory(live.pastRuns(), agent, input) } : {};
 }
 
 const eventsBefore = (ending: Ending): RunEventBody[] => (ending.kind === "cancelled" ? [] : ending.events);

@@ -89,10 +89,10 @@ export function agentToWire(agent: AgentDefinition, env: object): AgentResponse 
     },
     storage: {
       store_events: options.storeEvents,
-      // Each tool result is a checkpoint, and a run stores its own messages alone: neither is an option.
+      // Each tool result is a checkpoint: that is no option.
       checkpoint: "tool-batch",
       store_tool_messages: true,
-      store_history_messages: false,
+      store_history_messages: agent.storeHistoryMessages ?? false,
     },
     metadata: agent.metadata,
   };

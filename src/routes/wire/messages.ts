@@ -1,9 +1,16 @@
 import type { Message } from "../../domain/message.ts";
+import type { RunRecord } from "../../domain/run.ts";
 import type { Effect } from "../../domain/tool-call.ts";
 import type { WireMessage } from "../schemas/run.ts";
 import { toSeconds, usageToWire } from "./words.ts";
 
-/** A run's messages. `effects` say with which arguments each tool really ran. */
+/** A run's messages, behind those of earlier runs that were kept with it. */
+export const runMessagesToWire = ({ history = [], messages, effects }: RunRecord): WireMessage[] => [
+  ...messagesToWire(history, []).map((message) => ({ ...message, from_history: true })),
+  ...messagesToWire(messages, effects),
+];
+
+/** `effects` say with which arguments each tool really ran. */
 export function messagesToWire(messages: readonly Message[], effects: readonly Effect[]): WireMessage[] {
   const calls = new Map(effects.map((effect) => [effect.callId, effect]));
   return messages.map((message) => ({

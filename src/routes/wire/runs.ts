@@ -3,7 +3,7 @@ import type { RunRecord } from "../../domain/run.ts";
 import type { RunReading } from "../../session/commands.ts";
 import type { RunOutput, RunSchema } from "../schemas/run.ts";
 import { wireEncoder } from "./events.ts";
-import { messagesToWire } from "./messages.ts";
+import { runMessagesToWire } from "./messages.ts";
 import { toolToWire } from "./tool-execution.ts";
 import { metricsToWire, statusToWire, toIso, toSeconds } from "./words.ts";
 
@@ -22,7 +22,7 @@ export function runToWire({ record, events }: RunReading): RunOutput {
     reasoning_content: record.reasoning,
     model: record.model,
     model_provider: record.provider,
-    messages: messagesToWire(record.messages, record.effects),
+    messages: runMessagesToWire(record),
     metrics: metricsOf(record),
     tools: toolsOf(record),
     session_state: record.sessionState,
@@ -51,7 +51,7 @@ export function runSchemaToWire({ record, events }: RunReading): RunSchema {
     reasoning_content: record.reasoning ?? "",
     reasoning_steps: [],
     metrics: metricsOf(record),
-    messages: nullIfEmpty(messagesToWire(record.messages, record.effects)),
+    messages: nullIfEmpty(runMessagesToWire(record)),
     tools: toolsOf(record) ?? null,
     events: eventsOf(record, events) ?? null,
     created_at: toIso(record.createdAt),

@@ -83,4 +83,7 @@ export const words = defineAgent({
 
 export const forgetful = defineAgent({ id: "forgetful", model: wordsModel, tools: [ping] });
 
-export const sessionAgents = [words, forgetful];
+/** Keeps with each run what it was shown of earlier ones. */
+export const hoarder = defineAgent({ id: "hoarder", model: wordsModel, addHistoryToContext: true, numHistoryRuns: 1000, storeHistoryMessages: true });
+
+export const sessionAgents = [words, forgetful, hoarder];

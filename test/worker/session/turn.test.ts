@@ -249,6 +249,20 @@ describe("what is stored", () => {
     expectValidLog(log);
   });
 
+  it("S170 S171 S270 a run keeps its own messages, and those it was shown only where the agent asks for it", async () => {
+    const kept: Record<string, number[]> = { words: [], hoarder: [] };
+    for (const agent of ["words", "hoarder"]) {
+      const session = newSessionId();
+      for (let turn = 0; turn < 4; turn += 1) {
+        const { run_id } = await ask(session, `turn ${turn}`, {}, agent);
+        kept[agent]!.push((await getRun(session, run_id, agent)).messages.length);
+      }
+      // Kept with the run or not, the model sees each earlier message once.
+      expect(lastRequest().messages.filter((message) => message.role === "user").map((message) => message.content)).toEqual(["turn 0", "turn 1", "turn 2", "turn 3"]);
+    }
+    expect(kept).toEqual({ words: [2, 2, 2, 2], hoarder: [2, 4, 6, 8] });
+  });
+
   it("S117 S274 an eviction changes nothing that can be read", async () => {
     const session = newSessionId();
     const { run_id } = await ask(session, "hello /call:ping");
