@@ -1,16 +1,11 @@
 import type { ToolContext, ToolDefinition } from "../define/tool.ts";
-import type { ToolCallView } from "../domain/run-event.ts";
 import { type Effect, effectKey, type ToolCall } from "../domain/tool-call.ts";
-import { stableStringify } from "../lib/json.ts";
-import { wellFormed } from "../lib/text.ts";
+import { isJsonObject, jsonCopy } from "../lib/json.ts";
+import { viewOf } from "./call-view.ts";
+import { CallRefused, MadeCall } from "./made-call.ts";
 import type { Turn, TurnPorts } from "./ports.ts";
 import type { TurnContext } from "./prepare-request.ts";
-
-export type ToolOutcome =
-  | { kind: "settled" }
-  /** The call may have happened and nobody can say. */
-  | { kind: "unknown"; effect: Effect }
-  | { kind: "cancelled" };
+import { errorText, eventData, misfitText, resultText } from "./tool-words.ts";
 
 export interface ToolTask {
   turn: Turn;
@@ -23,96 +18,61 @@ export interface ToolTask {
   effect: Effect;
 }
 
-/** One call through the ledger. Whatever goes wrong in the tool is a result that the model is told, never a throw. */
-export async function executeTool(task: ToolTask): Promise<ToolOutcome> {
-  const { tool, call, effect, ports } = task;
-  if (tool === undefined) return settle(task, "failed", unknownTool(task));
-  const refusal = call.invalid?.reason ?? limitReached(task) ?? (await invalidArguments(tool, call.arguments));
-  if (refusal !== undefined) return settle(task, "failed", refusal);
-
-  const context = toolContext(task, tool);
-  const attempt = new CallAttempt(task, tool, context);
+/**
+ * One call through the ledger, to where its row is settled or the turn was cancelled. Whatever goes wrong in the tool is a
+ * result that the model is told, never a throw.
+ */
+export async function executeTool(task: ToolTask): Promise<void> {
+  const { tool, effect, ports } = task;
+  const made = tool && new MadeCall(tool, effect, toolContext(task), ports);
   try {
-    // Whoever interrupted a call that was under way knows less than its probe does.
-    if (effect.status === "started") {
-      const found = await attempt.clearUp();
-      if (found.kind === "known") return await settle(task, "done", found.result);
-      if (found.kind === "unknown") return await leaveUnknown(task);
+    if (made === undefined) {
+      // What was under way may have happened, also where the tool is gone since: "not executed" could be a lie.
+      if (effect.status === "started") await leaveUnknown(task);
+      else await settle(task, "failed", unknownTool(task));
+      return;
     }
-    const args = effect.status === "started" ? effect.arguments : call.arguments;
-    const result = await untilAborted(throughHooks(task, tool, context, (changed) => attempt.run(changed))(args), ports.signal);
-    if (result === ABORTED) return leaveBehind(task, attempt);
+    const answer = await untilAborted(() => answerTo(task, made), ports.signal);
+    if (answer === ABORTED) return hearOfLate(task, made);
+    if (made.ledgerFault !== undefined) throw made.ledgerFault;
+    if (made.isUnknown) {
+      // Hooks may have caught it and answered something else; nobody knows any better for that.
+      await leaveUnknown(task);
+      hearOfLate(task, made);
+    } else {
+      await settle(task, answer.status, answer.result);
+    }
+  } catch (fault) {
+    // Only the ledger throws here, and after a cancel it refuses everything.
+    if (!ports.signal.aborted) throw fault;
+    hearOfLate(task, made);
+  }
+}
+
+interface Answer {
+  status: "done" | "failed" | "skipped";
+  result: string;
+}
+
+/** What the model is told of the call, and whether it was made. Never throws. */
+async function answerTo(task: ToolTask, made: MadeCall): Promise<Answer> {
+  try {
+    if (task.effect.status === "started") {
+      const found = await made.findOut();
+      if (found !== undefined) return { status: "done", result: found.result };
+    } else {
+      const refusal = task.call.invalid?.reason ?? limitReached(task) ?? (await misfit(task, made.tool));
+      if (refusal !== undefined) return { status: "failed", result: refusal };
+    }
+    const result = await throughHooks(task, made)(jsonCopy(task.call.arguments) as Record<string, unknown>);
     // A hook that did not call on has answered in the tool's place.
-    return await settle(task, attempt.started ? "done" : "skipped", textOf(result));
+    return { status: made.isStarted ? "done" : "skipped", result: resultText(result) };
   } catch (error) {
-    if (ports.signal.aborted) return leaveBehind(task, attempt);
-    if (error instanceof OutcomeUnknown) return await leaveUnknown(task);
-    if (attempt.ledgerFault !== undefined) throw attempt.ledgerFault;
-    return await settle(task, "failed", `The tool failed: ${messageOf(error)}`);
+    return { status: "failed", result: error instanceof CallRefused ? error.message : `The tool failed: ${errorText(error)}` };
   }
 }
 
-/** The call itself, as often as its tool allows, under one key. */
-class CallAttempt {
-  started: boolean;
-  /** The ledger refused a write: this attempt at the turn is over, whatever the tool says. */
-  ledgerFault: unknown;
-  /** The tool's own promise, which may outlive a cancelled turn. */
-  outcome: Promise<unknown> | undefined;
-  readonly #task: ToolTask;
-  readonly #tool: ToolDefinition<any>;
-  readonly #context: ToolContext;
-
-  constructor(task: ToolTask, tool: ToolDefinition<any>, context: ToolContext) {
-    this.#task = task;
-    this.#tool = tool;
-    this.#context = context;
-    this.started = task.effect.status === "started";
-  }
-
-  async run(args: Record<string, unknown>): Promise<unknown> {
-    const { effect, ports, turn } = this.#task;
-    const input = await this.#tool.input.parseAsync(args);
-    if (effect.status === "planned") {
-      Object.assign(effect, { status: "started", arguments: args, argumentsHash: await hashOf(args), startedAt: ports.clock.now() });
-      try {
-        await ports.startCall(effect, { type: "tool-call.started", call: viewOf(effect) });
-      } catch (fault) {
-        this.ledgerFault = fault;
-        throw fault;
-      }
-      this.started = true;
-    }
-    if (ports.signal.aborted) throw new Error(`The run "${turn.runId}" was cancelled.`);
-
-    for (let retry = 0; ; retry += 1) {
-      this.outcome = Promise.resolve().then(() => this.#tool.execute(input, this.#context));
-      const result = await withTimeout(this.outcome, this.#tool.timeoutMs, this.#task);
-      if (result !== TIMED_OUT) return result;
-      // The time is up, but the call may still happen: that is no failure, it is not knowing.
-      const found = await this.clearUp();
-      if (found.kind === "known") return found.result;
-      if (found.kind === "unknown") throw new OutcomeUnknown();
-      if (retry >= this.#tool.retries) throw new Error(`it took longer than ${this.#tool.timeoutMs} ms.`);
-    }
-  }
-
-  /** What to do about a call that was under way when nobody was looking any more. */
-  async clearUp(): Promise<{ kind: "again" } | { kind: "known"; result: string } | { kind: "unknown" }> {
-    if (this.#tool.effect !== "once") return { kind: "again" };
-    if (this.#tool.probe === undefined) return { kind: "unknown" };
-    try {
-      const found = await this.#tool.probe(effectKey(this.#task.effect), this.#context);
-      if (found.happened === "unknown") return { kind: "unknown" };
-      return found.happened ? { kind: "known", result: textOf(found.result) } : { kind: "again" };
-    } catch {
-      // A probe that fails has found out nothing, which is what "unknown" says.
-      return { kind: "unknown" };
-    }
-  }
-}
-
-async function settle(task: ToolTask, status: "done" | "failed" | "skipped", result: string): Promise<ToolOutcome> {
+async function settle(task: ToolTask, status: Answer["status"], result: string): Promise<void> {
   const { effect, ports, tool } = task;
   const wasStarted = effect.status === "started";
   const stop = status === "done" && (tool?.stopAfterCall ?? false);
@@ -123,25 +83,23 @@ async function settle(task: ToolTask, status: "done" | "failed" | "skipped", res
     effect,
     status === "failed" ? { type: "tool-call.failed", call, error: result } : { type: "tool-call.completed", call, durationMs },
   );
-  return { kind: "settled" };
 }
 
-async function leaveUnknown(task: ToolTask): Promise<ToolOutcome> {
-  const { effect, ports } = task;
+async function leaveUnknown({ effect, ports }: ToolTask): Promise<void> {
   const result = "The outcome of this call is unknown: it was interrupted, and it may have happened.";
   Object.assign(effect, { status: "unknown", result, settledAt: ports.clock.now() });
   await ports.settleCall(effect, { type: "tool-call.failed", call: viewOf(effect), error: result });
-  return { kind: "unknown", effect };
 }
 
-/** The turn was cancelled. A tool that is deaf to its signal goes on; its ledger row may still learn what became of it. */
-function leaveBehind(task: ToolTask, attempt: CallAttempt): ToolOutcome {
-  const { effect, ports } = task;
-  attempt.outcome?.then(
-    (result) => ports.reportLateOutcome(effect, { status: "done", result: textOf(result) }),
-    (error) => ports.reportLateOutcome(effect, { status: "failed", result: messageOf(error) }),
-  );
-  return { kind: "cancelled" };
+/** A tool that is deaf to its signal goes on after the turn has; its ledger row may still learn what became of it. */
+function hearOfLate({ effect, ports }: ToolTask, made: MadeCall | undefined): void {
+  made?.outcome
+    ?.then(
+      (result) => ports.reportLateOutcome(effect, { status: "done", result: resultText(result) }),
+      (error: unknown) => ports.reportLateOutcome(effect, { status: "failed", result: errorText(error) }),
+    )
+    // Nobody waits for it any more, so nobody is there to be told that it could not be kept.
+    .catch(() => {});
 }
 
 function unknownTool(task: ToolTask): string {
@@ -159,92 +117,55 @@ function limitReached(task: ToolTask): string | undefined {
   return before < limit ? undefined : `The limit of ${limit} tool calls in a run is reached; this call was not executed.`;
 }
 
-async function invalidArguments(tool: ToolDefinition<any>, args: Record<string, unknown>): Promise<string | undefined> {
-  const parsed = await tool.input.safeParseAsync(args);
-  if (parsed.success) return undefined;
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`);
-  return `The arguments do not fit the tool "${tool.name}", so it was not executed. ${problems.join("; ")}`;
+/** Hooks are only shown arguments that fit. Without hooks the call itself finds out, and the schema is asked once. */
+async function misfit({ turn, call }: ToolTask, tool: ToolDefinition<any>): Promise<string | undefined> {
+  if ((turn.agent.toolHooks ?? []).length === 0) return undefined;
+  const parsed = await tool.input.safeParseAsync(jsonCopy(call.arguments));
+  return parsed.success ? undefined : misfitText(tool, parsed.error);
 }
 
-function toolContext({ turn, context, ports, effect }: ToolTask, tool: ToolDefinition<any>): ToolContext {
+function toolContext({ turn, context, ports, effect }: ToolTask): ToolContext {
   return {
     env: ports.env,
-    signal: AbortSignal.any([ports.signal, AbortSignal.timeout(tool.timeoutMs)]),
+    signal: ports.signal,
     idempotencyKey: effectKey(effect),
     runId: turn.runId,
-    session: { id: turn.sessionId, state: turn.sessionState },
+    session: {
+      id: turn.sessionId,
+      get state() {
+        return turn.sessionState;
+      },
+      // A tool that assigns a new state means the session's, not its own copy of the context.
+      set state(next) {
+        if (!isJsonObject(next)) throw new TypeError("The session's state must be an object.");
+        turn.sessionState = next;
+      },
+    },
     ...(turn.userId === undefined ? {} : { user: { id: turn.userId } }),
     dependencies: context.dependencies,
     metadata: context.metadata,
-    emit: (name, data = {}) => void ports.emit({ type: "custom", callId: effect.callId, name, data }).catch(() => {}),
-    progress: (data) => void ports.emit({ type: "tool-call.progress", callId: effect.callId, data }).catch(() => {}),
+    // Not awaited: a tool need not wait for our disk. The log refuses them once the turn is over.
+    emit: (name, data = {}) => void ports.emit({ type: "custom", callId: effect.callId, name: String(name), data: eventData(data) as Record<string, unknown> }).catch(() => {}),
+    progress: (data) => void ports.emit({ type: "tool-call.progress", callId: effect.callId, data: eventData(data) }).catch(() => {}),
   };
 }
 
-function throughHooks(
-  { turn }: ToolTask,
-  tool: ToolDefinition<any>,
-  context: ToolContext,
-  run: (args: Record<string, unknown>) => Promise<unknown>,
-): (args: Record<string, unknown>) => Promise<unknown> {
-  return (turn.agent.toolHooks ?? []).reduceRight<(args: Record<string, unknown>) => Promise<unknown>>(
-    (next, hook) => async (args) => hook({ tool, arguments: args, context }, next),
-    run,
-  );
+type Next = (args: Record<string, unknown>) => Promise<unknown>;
+
+function throughHooks({ turn }: ToolTask, made: MadeCall): Next {
+  const call: Next = (args) => made.run(args);
+  return (turn.agent.toolHooks ?? []).reduceRight<Next>((next, hook) => async (args) => hook({ tool: made.tool, arguments: args, context: made.context }, next), call);
 }
 
-class OutcomeUnknown extends Error {}
-
-const TIMED_OUT = Symbol("timed out");
 const ABORTED = Symbol("aborted");
 
-async function withTimeout(work: Promise<unknown>, ms: number, { ports }: ToolTask): Promise<unknown> {
-  const done = new AbortController();
-  try {
-    return await Promise.race([work, ports.clock.sleep(ms, done.signal).then(() => TIMED_OUT)]);
-  } finally {
-    done.abort();
-    // It may still fail after nobody listens; that is no fault of ours to report.
-    work.catch(() => {});
-  }
-}
-
-function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<unknown> {
-  work.catch(() => {});
+function untilAborted<T>(begin: () => Promise<T>, signal: AbortSignal): Promise<T | typeof ABORTED> {
   if (signal.aborted) return Promise.resolve(ABORTED);
   return new Promise((resolve, reject) => {
     const onAbort = () => resolve(ABORTED);
     signal.addEventListener("abort", onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    begin()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", onAbort));
   });
-}
-
-export const viewOf = (effect: Effect): ToolCallView => ({
-  callId: effect.callId,
-  toolName: effect.toolName,
-  arguments: effect.arguments,
-  status: effect.status,
-  plannedAt: effect.plannedAt,
-  ...(effect.result === undefined ? {} : { result: effect.result }),
-  ...(effect.startedAt === undefined ? {} : { startedAt: effect.startedAt }),
-  ...(effect.settledAt === undefined ? {} : { settledAt: effect.settledAt }),
-  ...(effect.stopAfter === undefined ? {} : { stopAfter: effect.stopAfter }),
-});
-
-/** What a tool returned, as the model is told it. */
-function textOf(result: unknown): string {
-  if (typeof result === "string") return wellFormed(result);
-  if (result === undefined) return "Done.";
-  try {
-    return wellFormed(JSON.stringify(result) ?? String(result));
-  } catch (error) {
-    return `The tool returned something that is not JSON: ${messageOf(error)}`;
-  }
-}
-
-const messageOf = (error: unknown): string => wellFormed(error instanceof Error ? error.message : String(error));
-
-async function hashOf(args: Record<string, unknown>): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(stableStringify(args)));
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

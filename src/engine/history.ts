@@ -2,15 +2,14 @@ import type { AgentDefinition } from "../define/agent.ts";
 import { effectKey, type Effect, type ToolCall } from "../domain/tool-call.ts";
 import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../domain/message.ts";
 import type { RunInput, RunStatus } from "../domain/run.ts";
+import { NO_RESULT } from "../models/replay.ts";
 import type { PastRun } from "./ports.ts";
 
-/** Unfinished runs are never history; of the finished ones only those that went well, unless the agent says otherwise. */
-const UNFINISHED: readonly RunStatus[] = ["pending", "running", "paused"];
-const SKIPPED_BY_DEFAULT: readonly RunStatus[] = ["cancelled", "failed", "regenerated"];
+/** Runs that have said nothing yet, or are still at it, are never history. */
+const NEVER: readonly RunStatus[] = ["pending", "running"];
+/** Of the others only those that went well, unless the agent says otherwise. */
+const SKIPPED_BY_DEFAULT: readonly RunStatus[] = ["paused", "cancelled", "failed", "regenerated"];
 const DEFAULT_HISTORY_RUNS = 3;
-
-/** What the model is told of a call that has no result: history must hold exactly one for each. */
-const NO_RESULT = "No result was recorded for this call.";
 
 /**
  * A run's messages as a model must see them: each reply that asked for calls is followed by exactly one result a call, in
@@ -37,7 +36,8 @@ function toolMessage(call: ToolCall, effect: Effect | undefined, repliedAt: numb
     toolCallId: call.id,
     toolName: call.name,
     content: effect?.result ?? NO_RESULT,
-    isError: effect?.status !== "done",
+    // A call that a hook answered in the tool's place is skipped, and went well.
+    isError: effect?.status !== "done" && effect?.status !== "skipped",
   };
 }
 
@@ -48,10 +48,11 @@ function toolMessage(call: ToolCall, effect: Effect | undefined, repliedAt: numb
 export function projectHistory(pastRuns: Iterable<PastRun>, agent: AgentDefinition, input: RunInput): Message[] {
   const wanted = input.addHistoryToContext ?? agent.addHistoryToContext ?? false;
   if (!wanted) return [];
-  const skipped = agent.historySkipStatuses ?? [...UNFINISHED, ...SKIPPED_BY_DEFAULT];
-  const runLimit = input.numHistoryRuns ?? agent.numHistoryRuns;
-  const messageLimit = runLimit === undefined ? (input.numHistoryMessages ?? agent.numHistoryMessages) : undefined;
-  const window = runLimit ?? (messageLimit === undefined ? DEFAULT_HISTORY_RUNS : Number.POSITIVE_INFINITY);
+  const skipped = [...NEVER, ...(agent.historySkipStatuses ?? SKIPPED_BY_DEFAULT)];
+  // A window that the caller names replaces the agent's, whichever of the two kinds each of them is.
+  const given = input.numHistoryRuns === undefined && input.numHistoryMessages === undefined ? agent : input;
+  const messageLimit = given.numHistoryRuns === undefined ? given.numHistoryMessages : undefined;
+  const window = given.numHistoryRuns ?? (messageLimit === undefined ? DEFAULT_HISTORY_RUNS : Number.POSITIVE_INFINITY);
 
   const taken: Message[][] = [];
   let count = 0;
@@ -93,7 +94,9 @@ function limitToolCalls(messages: Message[], limit: number): Message[] {
       continue;
     }
     room = 0;
-    if (message.content !== "") kept.unshift({ ...message, toolCalls: [] });
+    // Reasoning and the provider's own items belong to the calls that are gone: providers refuse them alone.
+    const { reasoning: _reasoning, providerData: _providerData, ...words } = message;
+    if (message.content.trim() !== "") kept.unshift({ ...words, toolCalls: [] });
   }
   return kept;
 }

@@ -2,12 +2,14 @@ import type { AssistantMessage } from "../domain/message.ts";
 import type { RunEventBody } from "../domain/run-event.ts";
 import type { RunError } from "../domain/run.ts";
 import type { Effect } from "../domain/tool-call.ts";
+import { addUsage, type Usage } from "../domain/usage.ts";
 import { type ModelFailure, type ModelRequest } from "../models/model.ts";
-import { executeTools, openCalls } from "./execute-tools.ts";
+import { executeTools, openCalls, unknownOutcome } from "./execute-tools.ts";
 import type { Turn, TurnOutcome, TurnPorts } from "./ports.ts";
 import { prepareContext, prepareRequest } from "./prepare-request.ts";
 import { isRetryable, retryDelay, toRunError } from "./retry.ts";
 import { streamModel, type StreamedReply } from "./stream-model.ts";
+import { toolAnswer } from "./tool-answer.ts";
 
 const DEFAULT_MAX_STEPS = 50;
 /** Replies in a row whose calls are all too broken to run, after which asking again is no use. */
@@ -20,17 +22,16 @@ const MAX_BROKEN_REPLIES = 3;
 export async function runTurn(turn: Turn, ports: TurnPorts): Promise<TurnOutcome> {
   const context = await prepareContext(turn, ports);
   while (true) {
+    if (openCalls(turn).length > 0) await executeTools(turn, context, ports);
     if (ports.signal.aborted) return { kind: "cancelled" };
+    // Asked of the ledger, not of this attempt: an earlier one may have been lost before it could say so.
+    const unknown = unknownOutcome(turn);
+    if (unknown !== undefined) return failed(unknown);
 
-    if (openCalls(turn).length > 0) {
-      const batch = await executeTools(turn, context, ports);
-      if (batch.kind === "cancelled") return { kind: "cancelled" };
-      if (batch.kind === "failed") return failed(batch.error);
-    }
     const last = turn.messages.at(-1);
     if (last?.role === "assistant" && last.toolCalls.length === 0) return { kind: "completed", events: [{ type: "text.completed" }], finishReason: last.finishReason };
-    const answer = toolAnswer(turn);
-    if (answer !== undefined) return { kind: "completed", events: [{ type: "text.delta", text: answer }, { type: "text.completed" }], finishReason: "stop" };
+    const answer = toolAnswer(turn.messages, turn.effects);
+    if (answer !== undefined) return { kind: "completed", events: [...textOf(answer), { type: "text.completed" }], finishReason: "stop" };
     const limit = limitReached(turn);
     if (limit !== undefined) return failed(limit);
 
@@ -58,11 +59,7 @@ function answered({ message, closing }: Extract<StreamedReply, { kind: "finished
 
 const isDeclined = (message: AssistantMessage): boolean => message.finishReason === "refusal" || message.finishReason === "content_filter";
 
-/** What the newest reply's calls answered, when one of them says that its result is the run's answer. */
-function toolAnswer(turn: Turn): string | undefined {
-  const step = repliesOf(turn) - 1;
-  return turn.effects.find((effect) => effect.step === step && effect.stopAfter === true)?.result;
-}
+const textOf = (text: string): RunEventBody[] => (text === "" ? [] : [{ type: "text.delta", text }]);
 
 const repliesOf = (turn: Turn): number => turn.messages.filter((message) => message.role === "assistant").length;
 
@@ -96,15 +93,27 @@ function plan(turn: Turn, reply: AssistantMessage, ports: TurnPorts): Effect[] {
 /** One step's request, made again where that can help. Followers are told to drop what the failed one said. */
 async function askWithRetries(turn: Turn, request: ModelRequest, ports: TurnPorts): Promise<StreamedReply> {
   const retries = turn.agent.retries ?? 0;
+  let spent: Usage | undefined;
   for (let attempt = 1; ; attempt += 1) {
     const reply = await streamModel(turn, request, ports);
-    if (reply.kind !== "failed" || attempt > retries || !isRetryable(reply.error)) return reply;
+    if (reply.kind === "cancelled") return reply;
+    if (reply.kind === "finished") return { ...reply, message: withUsage(reply.message, spent) };
+    if (attempt > retries || !isRetryable(reply.error)) return { ...reply, partial: reply.partial && withUsage(reply.partial, spent) };
+    // What failed was paid for as well; it is counted with the reply that came of it.
+    spent = sumOf(spent, reply.usage);
     const delayMs = retryDelay(turn.agent, reply.error, attempt);
     await ports.emit(retryEvent(reply.error, reply.firstDelta, { attempt: attempt + 1, maxAttempts: retries + 1, delayMs }, ports));
     await ports.clock.sleep(delayMs, ports.signal);
     if (ports.signal.aborted) return { kind: "cancelled" };
   }
 }
+
+function withUsage(message: AssistantMessage, spent: Usage | undefined): AssistantMessage {
+  const usage = sumOf(message.usage, spent);
+  return usage === undefined ? message : { ...message, usage };
+}
+
+const sumOf = (a: Usage | undefined, b: Usage | undefined): Usage | undefined => (a && b ? addUsage(a, b) : (a ?? b));
 
 function retryEvent(
   error: ModelFailure,

@@ -3,14 +3,15 @@ import type { AssistantMessage, FinishReason } from "../domain/message.ts";
 import type { RunEventBody } from "../domain/run-event.ts";
 import type { Usage } from "../domain/usage.ts";
 import { TextJoiner } from "../lib/text.ts";
-import type { ModelFailure, ModelRequest } from "../models/model.ts";
+import type { Model, ModelContext, ModelFailure, ModelPart, ModelRequest } from "../models/model.ts";
 import { parseCalls, type RawCall } from "./parse-calls.ts";
 import type { Turn, TurnPorts } from "./ports.ts";
+import { errorText } from "./tool-words.ts";
 
 /** What came of one model request. `closing` are the events that report its end; the caller stores them with the reply. */
 export type StreamedReply =
   | { kind: "finished"; message: AssistantMessage; closing: RunEventBody[] }
-  | { kind: "failed"; error: ModelFailure; partial: AssistantMessage | undefined; firstDelta: number | undefined }
+  | { kind: "failed"; error: ModelFailure; usage: Usage | undefined; partial: AssistantMessage | undefined; firstDelta: number | undefined }
   | { kind: "cancelled" };
 
 /** Follows one reply: tells deltas as they come, and gives back the message once it is whole. */
@@ -27,8 +28,9 @@ export async function streamModel(turn: Turn, request: ModelRequest, ports: Turn
     signal: ports.signal,
     ...(agent.stallTimeoutMs === undefined ? {} : { stallTimeoutMs: agent.stallTimeoutMs }),
   };
-  for await (const part of model.stream(request, context)) {
+  for await (const part of partsOf(model, request, context)) {
     if (ports.signal.aborted) return { kind: "cancelled" };
+    if (part.type !== "finish" && part.type !== "error") reply.heard();
     switch (part.type) {
       case "text":
         reply.addText(part.text);
@@ -46,15 +48,27 @@ export async function streamModel(turn: Turn, request: ModelRequest, ports: Turn
         reply.settle();
         return finished(turn, reply, part.reason, part.usage, part.providerData);
       case "error":
-        if (part.error.kind === "aborted") return { kind: "cancelled" };
         reply.settle();
-        return { kind: "failed", error: part.error, partial: partialMessage(turn, reply), firstDelta: reply.firstDelta };
+        return { kind: "failed", error: failureOf(part.error), usage: part.usage, partial: partialMessage(turn, reply, part.usage), firstDelta: reply.firstDelta };
     }
   }
+  if (ports.signal.aborted) return { kind: "cancelled" };
   reply.settle();
   const error: ModelFailure = { kind: "protocol", message: `The model adapter "${model.provider}" ended its stream without saying how.` };
-  return { kind: "failed", error, partial: partialMessage(turn, reply), firstDelta: reply.firstDelta };
+  return { kind: "failed", error, usage: undefined, partial: partialMessage(turn, reply), firstDelta: reply.firstDelta };
 }
+
+/** An adapter promises not to throw. One that does is at fault itself, and not the agent. */
+async function* partsOf(model: Model, request: ModelRequest, context: ModelContext): AsyncGenerator<ModelPart> {
+  try {
+    yield* model.stream(request, context);
+  } catch (error) {
+    yield { type: "error", error: { kind: "protocol", message: `The model adapter "${model.provider}" threw: ${errorText(error)}` } };
+  }
+}
+
+/** An abort that nobody here asked for: the turn is not cancelled, so it has to go on or to end. */
+const failureOf = (error: ModelFailure): ModelFailure => (error.kind === "aborted" ? { ...error, kind: "interrupted" } : error);
 
 /** The pieces of a reply while they come. */
 class ReplyInProgress {
@@ -78,7 +92,13 @@ class ReplyInProgress {
     return this.#ports.clock.now();
   }
 
+  heard(): void {
+    this.timeToFirstTokenMs ??= this.now() - this.#askedAt;
+  }
+
   addText(piece: string): void {
+    // A piece without text says nothing, and does not end a thought either.
+    if (piece === "") return;
     this.endReasoning({});
     this.#tellText(this.#textJoiner.push(piece));
   }
@@ -92,15 +112,17 @@ class ReplyInProgress {
   }
 
   endReasoning(proof: { signature?: string; redacted?: string }): void {
+    const { signature, redacted } = proof;
+    const opaque = { ...(signature === undefined ? {} : { signature }), ...(redacted === undefined ? {} : { redacted }) };
     if (this.#thinking === undefined) {
-      if (proof.redacted !== undefined) this.reasoning.push({ text: "", redacted: proof.redacted });
+      // A model may keep its thoughts to itself and still want their proof back.
+      if (Object.keys(opaque).length > 0) this.reasoning.push({ text: "", ...opaque });
       return;
     }
     this.#tellReasoning(this.#reasoningJoiner.end());
     const text = this.#thinking;
     this.#thinking = undefined;
-    const { signature, redacted } = proof;
-    this.reasoning.push({ text, ...(signature === undefined ? {} : { signature }), ...(redacted === undefined ? {} : { redacted }) });
+    this.reasoning.push({ text, ...opaque });
     this.#tell({ type: "reasoning.completed", text });
   }
 
@@ -123,7 +145,6 @@ class ReplyInProgress {
   }
 
   #tell(event: RunEventBody): void {
-    this.timeToFirstTokenMs ??= this.#ports.clock.now() - this.#askedAt;
     this.firstDelta ??= this.#ports.nextIndex();
     // A refused write means this attempt is no longer the living one; the next awaited commit stops the turn.
     this.#ports.emit(event).catch(() => {});
@@ -147,9 +168,9 @@ function finished(turn: Turn, reply: ReplyInProgress, reason: FinishReason, usag
 }
 
 /** What a failed request left on people's screens. Its calls are gone: none of them was whole for certain. */
-function partialMessage(turn: Turn, reply: ReplyInProgress): AssistantMessage | undefined {
+function partialMessage(turn: Turn, reply: ReplyInProgress, usage?: Usage): AssistantMessage | undefined {
   if (reply.text === "" && reply.reasoning.length === 0) return undefined;
-  return { ...startOf(turn, reply), toolCalls: [], finishReason: "other:interrupted", partial: true };
+  return { ...startOf(turn, reply), toolCalls: [], finishReason: "other:interrupted", ...(usage === undefined ? {} : { usage }), partial: true };
 }
 
 function startOf(turn: Turn, reply: ReplyInProgress) {

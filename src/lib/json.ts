@@ -16,6 +16,12 @@ export function tryParseJson(text: string): Json | undefined {
   }
 }
 
+/** Whether arrays and objects nest deeper than so many levels. Parsing bears what writing and walking do not. */
+export function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
+}
+
 /** The same value always gives the same text: keys sorted, whatever order they were written in. */
 export function stableStringify(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
@@ -24,13 +30,18 @@ export function stableStringify(value: unknown): string {
 }
 
 /**
- * A value as it will be read back: a copy that shares nothing with it. `undefined` where JSON has no word for it.
+ * A value as it will be read back: a copy that shares nothing with it, in which half a surrogate pair is U+FFFD. `undefined`
+ * where JSON has no word for it.
  * @throws TypeError for what can not be written at all, such as a cycle or a BigInt.
  */
 export function jsonCopy(value: unknown): Json | undefined {
   const text = JSON.stringify(value) as string | undefined;
-  return text === undefined ? undefined : (JSON.parse(text) as Json);
+  return text === undefined ? undefined : (JSON.parse(withoutHalves(text)) as Json);
 }
+
+/** Writing leaves whole pairs as they are and escapes halves. Escapes are read one by one, since a text may spell one out. */
+const withoutHalves = (json: string): string =>
+  json.includes("\\ud") ? json.replace(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) => (escape.startsWith("\\ud") ? "\ufffd" : escape)) : json;
 
 /** A copy of a record without the entries that can not be written: one bad value must not cost the others. */
 export function jsonEntries(record: Record<string, unknown>): JsonObject {
