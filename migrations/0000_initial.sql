@@ -11,6 +11,17 @@ CREATE TABLE `deleted_sessions` (
 	`version` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE `parked_projections` (
+	`session_id` text NOT NULL,
+	`entity` text NOT NULL,
+	`reason` text NOT NULL,
+	`release` text NOT NULL,
+	`parked_at` integer NOT NULL,
+	`session_version` integer NOT NULL,
+	PRIMARY KEY(`session_id`, `entity`)
+);
+--> statement-breakpoint
+CREATE INDEX `parked_projections_by_release` ON `parked_projections` (`release`);--> statement-breakpoint
 CREATE TABLE `runs` (
 	`run_id` text PRIMARY KEY NOT NULL,
 	`session_id` text NOT NULL,
@@ -29,6 +40,7 @@ CREATE TABLE `runs` (
 );
 --> statement-breakpoint
 CREATE INDEX `runs_by_session` ON `runs` (`session_id`,`ordinal`);--> statement-breakpoint
+CREATE INDEX `runs_unfinished` ON `runs` (`updated_at`) WHERE status IN ('pending', 'running');--> statement-breakpoint
 CREATE TABLE `sessions` (
 	`session_id` text PRIMARY KEY NOT NULL,
 	`user_id` text,

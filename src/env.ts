@@ -18,6 +18,8 @@ export interface PlatformEnv {
   SIGNALBOX_AUTH?: string;
   /** Origins that browsers may call from, separated by commas, beside AgentOS's own list. */
   CORS_ORIGINS?: string;
+  /** Names the deployment: what one could not store, the next one tries again. */
+  CF_VERSION_METADATA?: WorkerVersionMetadata;
 }
 
 const binding = z.custom<object>((value) => typeof value === "object" && value !== null);

@@ -1,6 +1,8 @@
+import { sweep } from "./background/cron.ts";
 import type { AgentDefinition } from "./define/agent.ts";
 import { makeRegistry, type Registry } from "./components/registry.ts";
-import type { PlatformEnv } from "./env.ts";
+import { missingBindings, type PlatformEnv } from "./env.ts";
+import { systemClock } from "./lib/clock.ts";
 import { anthropic } from "./models/anthropic/index.ts";
 import type { Model } from "./models/model.ts";
 import { openai, openaiChat } from "./models/openai/index.ts";
@@ -10,6 +12,7 @@ import { makeRoutes } from "./routes/index.ts";
 import type { Router } from "./routes/route.ts";
 import { wireEncoder } from "./routes/wire.ts";
 import { makeAgentSession } from "./session/agent-session.ts";
+import { VERSION } from "./version.ts";
 
 export interface AgentOSOptions {
   agents: readonly AgentDefinition[];
@@ -31,7 +34,7 @@ export interface AgentOSOptions {
 export interface AgentOS {
   fetch(request: Request, env: object, executionContext: ExecutionContext): Promise<Response>;
   queue(batch: MessageBatch): Promise<void>;
-  scheduled(): Promise<void>;
+  scheduled(tick: ScheduledController, env: object): Promise<void>;
   /** The Hono app, to mount beside routes of your own. */
   routes: Router;
   /** The session's class, to extend and export under its binding's name. */
@@ -76,6 +79,7 @@ export function createAgentOS(options: AgentOSOptions): AgentOS {
   const AgentSession = makeAgentSession({
     registry,
     encoder: wireEncoder,
+    release: releaseOf,
     resolveModel: (choice, env) => {
       const chosen = typeof choice === "function" ? choice(env) : choice;
       return typeof chosen === "string" ? resolveModel(chosen, providers) : chosen;
@@ -88,11 +92,18 @@ export function createAgentOS(options: AgentOSOptions): AgentOS {
       // Nothing sends messages yet. One that arrives comes from another version: it must not be lost here.
       batch.retryAll({ delaySeconds: NOT_UNDERSTOOD_DELAY });
     },
-    async scheduled() {
-      // Nothing is due by the minute: each session's own alarm looks after it.
+    async scheduled(_tick, env) {
+      // A deployment that lacks bindings has nothing to look after; /health names them.
+      if (missingBindings(env).length === 0) await sweep(env as PlatformEnv, systemClock, releaseOf(env));
     },
     routes,
     AgentSession,
     registry,
   };
+}
+
+/** What is deployed: the package's version, with the deployment's own id where the platform says it. */
+function releaseOf(env: object): string {
+  const deployment = (env as PlatformEnv).CF_VERSION_METADATA?.id;
+  return deployment === undefined ? VERSION : `${VERSION}+${deployment}`;
 }

@@ -20,11 +20,11 @@ export type ScopeResource =
 /** No action implies another: `write` is not `read`, and `run` is neither. */
 export type ScopeAction = "read" | "run" | "write" | "delete";
 
-/** A permission as routes ask for it; `resource:id:action` is the same for one resource alone. */
-export type Scope = `${ScopeResource}:${ScopeAction}`;
-
 /** Holds everything. */
 export const ADMIN_SCOPE = "agent_os:admin";
+
+/** A permission as routes ask for it; `resource:id:action` is the same for one resource alone. */
+export type Scope = `${ScopeResource}:${ScopeAction}` | typeof ADMIN_SCOPE;
 
 interface HeldScope {
   resource: string;
@@ -56,6 +56,8 @@ export function reachOf(held: readonly string[], required: Scope): "all" | Reado
   const ids = new Set<string>();
   for (const text of held) {
     if (text === ADMIN_SCOPE) return "all";
+    // Nothing but itself is as much.
+    if (required === ADMIN_SCOPE) continue;
     const scope = parseScope(text);
     if (scope === undefined || scope.resource !== resource || scope.action !== action) continue;
     if (scope.id === undefined) return "all";

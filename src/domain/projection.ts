@@ -24,4 +24,19 @@ export type Projection =
       kind: "session-deleted";
       sessionId: string;
       version: number;
+    }
+  | {
+      /** Another projection of this session was refused so often that it was set aside, or has arrived after all. */
+      kind: "parked";
+      sessionId: string;
+      /** The session's version, as a run's. */
+      sessionVersion: number;
+      /** Names the other projection, in the words of the session's outbox. */
+      entity: string;
+      /** Why it was refused. Absent: it is not parked any more. */
+      reason?: string;
+      /** The release whose tries were refused. */
+      release: string;
+      /** When it was set aside, or that it arrived. The newest word counts. */
+      at: number;
     };

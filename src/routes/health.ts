@@ -2,13 +2,26 @@ import { z } from "@hono/zod-openapi";
 import { authMode } from "../auth/mode.ts";
 import type { Registry } from "../components/registry.ts";
 import { missingBindings, type PlatformEnv } from "../env.ts";
+import { openDatabase } from "../storage/database.ts";
 import { MIGRATIONS, pendingMigrations } from "../storage/migrations-applied.ts";
+import { countParked } from "../storage/repositories/parked-projections.ts";
 import { AGENT_OS_CONTRACT, VERSION } from "../version.ts";
 import type { Deployment } from "./deployment.ts";
 import { newRouter, route, type Router } from "./route.ts";
 import { toIso } from "./wire.ts";
 
-const Health = z.object({ status: z.literal("ok"), instantiated_at: z.iso.datetime() }).openapi("Health");
+const Health = z
+  .object({
+    status: z.literal("ok"),
+    instantiated_at: z.iso.datetime(),
+    parked_projections: z
+      .number()
+      .int()
+      .nullable()
+      .optional()
+      .openapi({ description: "Rows that the database refused, up to 1,000 of them: GET /projections/parked lists them. Absent: none. Null: the database did not say." }),
+  })
+  .openapi("Health");
 
 const Unhealthy = z
   .object({
@@ -67,7 +80,7 @@ export function health(registry: Registry, deployment: Deployment): Router {
     async (c) => {
       instantiatedAt ??= Date.now();
       const missing = await whatIsMissing(c.env);
-      if (missing === undefined) return c.json({ status: "ok", instantiated_at: toIso(instantiatedAt) });
+      if (missing === undefined) return c.json({ status: "ok", instantiated_at: toIso(instantiatedAt), ...(await whatIsParked(c.env)) });
       return c.json({ status: "unavailable", ...missing }, 503);
     },
   );
@@ -116,4 +129,14 @@ async function whatIsMissing(env: PlatformEnv): Promise<Omit<z.infer<typeof Unhe
   }
   if (pending.length === 0) return undefined;
   return { detail: `Apply the migrations ${pending.join(", ")}: wrangler d1 migrations apply DB.`, missing_bindings: [], unapplied_migrations: pending };
+}
+
+/** Parked rows are for people to look at; they make nothing unavailable, and neither does not knowing of them. */
+async function whatIsParked(env: PlatformEnv): Promise<{ parked_projections?: number | null }> {
+  try {
+    const parked = await countParked(openDatabase(env));
+    return parked === 0 ? {} : { parked_projections: parked };
+  } catch {
+    return { parked_projections: null };
+  }
 }

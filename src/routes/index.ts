@@ -13,6 +13,7 @@ import type { Deployment } from "./deployment.ts";
 import { docs } from "./docs.ts";
 import { onError, onMethodNotAllowed, onNotFound } from "./errors.ts";
 import { health } from "./health.ts";
+import { projections } from "./projections.ts";
 import { requestId } from "./request-id.ts";
 import { newRouter, type Router } from "./route.ts";
 import { runs } from "./runs.ts";
@@ -61,6 +62,7 @@ export function makeRoutes(registry: Registry, deployment: Deployment): Router {
 
   // Storage
   app.route("/databases", databases);
+  app.route("/projections", projections);
 
   return app;
 }

@@ -30,6 +30,8 @@ export interface AgentSessionParts {
   encoder: WireEncoder;
   /** @throws when the choice names no model. */
   resolveModel: (choice: ModelChoice, env: Cloudflare.Env) => Model;
+  /** Names what is deployed: the package's version, and the deployment's own where the platform says it. */
+  release: (env: Cloudflare.Env) => string;
 }
 
 /** What this class itself needs of the bindings. */
@@ -55,6 +57,8 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
       this.#session = new Session(
         {
           ...parts,
+          sessionId: context.id.name ?? "",
+          release: parts.release(env),
           storage: context.storage,
           env,
           clock: systemClock,
@@ -94,7 +98,7 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
     patchSession(command: PatchSession) {
       return this.#answer(() => this.#session.patchSession(command));
     }
-    poke(command: { runIds: string[] }) {
+    poke(command: { runIds: string[]; parked?: string[] }) {
       return this.#answer(() => this.#session.poke(command));
     }
     deleteSession(command: { access: Access }) {
@@ -121,6 +125,8 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
     override webSocketClose(socket: WebSocket): void {
       this.#session.wake();
       this.#sockets.onClose(socket);
+      // A close is only over when it is answered; until then the client waits.
+      socket.close();
     }
     override webSocketError(socket: WebSocket): void {
       this.#sockets.onClose(socket);

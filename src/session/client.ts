@@ -46,6 +46,8 @@ export interface SessionClient {
   readSession(query: { access: Access }): Promise<Session>;
   patchSession(command: PatchSession): Promise<Session>;
   deleteSession(command: { access: Access }): Promise<void>;
+  /** Looks after what D1 has not heard of for long; see `SessionCommands`. */
+  poke(command: { runIds: string[]; parked?: string[] }): Promise<void>;
 }
 
 const ATTEMPTS = 4;
@@ -116,6 +118,9 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
     deleteSession: async (remove) => {
       await command((session) => session.deleteSession(remove));
     },
+    poke: async (asked) => {
+      await command((session) => session.poke(asked));
+    },
   };
 }
 
@@ -123,6 +128,8 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
 interface PlatformError {
   retryable?: boolean;
   overloaded?: boolean;
+  /** The object was taken out of memory in the middle of the call: a deploy, a fault, its own abort. It comes back when it is called. */
+  durableObjectReset?: boolean;
 }
 
 /**
@@ -134,9 +141,9 @@ async function attempt<T>(call: () => Promise<T>, repeatable: boolean): Promise<
     try {
       return await call();
     } catch (error) {
-      const { retryable, overloaded } = error as PlatformError;
+      const { retryable, overloaded, durableObjectReset } = error as PlatformError;
       if (overloaded === true) throw new AppError("unavailable", "The session is overloaded. Try again in a moment.", { retry_after: 1 });
-      if (retryable !== true) throw error;
+      if (retryable !== true && durableObjectReset !== true) throw error;
       if (!repeatable || tried === ATTEMPTS) throw new AppError("unavailable", "The session could not be reached. Try again in a moment.", { retry_after: 1 });
       await systemClock.sleep(delayOf(tried - 1));
     }

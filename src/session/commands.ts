@@ -108,8 +108,10 @@ export interface SessionCommands {
   /**
    * The minute's sweep asks after runs that D1 has not heard of for long: whatever stopped the object's alarm, this starts it
    * again, and D1 hears of the runs anew. Runs that the object never had are none of its business.
+   *
+   * `parked` names what D1 lists as parked by another release: it is tried again, and what has arrived leaves the list.
    */
-  poke(command: { runIds: string[] }): Promise<Result<null>>;
+  poke(command: { runIds: string[]; parked?: string[] }): Promise<Result<null>>;
   /** Idempotent: deleting what is not there, or not the asker's, changes nothing. */
   deleteSession(command: { access: Access }): Promise<Result<null>>;
 }

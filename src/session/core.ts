@@ -8,13 +8,17 @@ import type { Model } from "../models/model.ts";
 import { Alarms } from "./alarms.ts";
 import { EventLog, readEvents } from "./event-log.ts";
 import { compactEvents } from "./event-rows.ts";
-import { type Entity, Outbox } from "./outbox.ts";
+import { type Entity, Outbox, PARKED, type RowEntity } from "./outbox.ts";
 import { SessionStore, type StoredRun } from "./store.ts";
 import { contentOf, toRecord } from "./transcript.ts";
 import type { RunIdentity, WireEncoder } from "./wire-encoder.ts";
 
 /** What the session is made from: all it needs of the platform and of the layers above. */
 export interface SessionParts {
+  /** The object's name. */
+  sessionId: string;
+  /** The release that runs: what one could not store, the next one tries again. */
+  release: string;
   storage: DurableObjectStorage;
   env: Cloudflare.Env;
   clock: Clock;
@@ -57,6 +61,7 @@ export class SessionCore {
         sql: storage.sql,
         clock,
         alarms: this.alarms,
+        release: parts.release,
         project: (entity) => this.#project(entity),
         deliver: parts.deliver,
         isRefusal: parts.isRefusal,
@@ -204,12 +209,27 @@ export class SessionCore {
       const tombstone = this.store.tombstone();
       return tombstone === undefined ? undefined : { kind: "session-deleted", sessionId: tombstone.sessionId, version: tombstone.version };
     }
+    if (entity.startsWith(PARKED)) return this.#projectParked(entity.slice(PARKED.length) as RowEntity);
     const stored = this.store.run(entity.slice("run:".length));
     const session = this.store.session();
     if (stored === undefined || session === undefined) return undefined;
     const placed = { kind: "run" as const, ordinal: stored.ordinal, sessionVersion: session.version };
     if (!isTerminal(stored.run.status)) return { ...placed, run: { ...stored.run, messages: [], effects: [] } };
     return { ...placed, run: this.recordOf(stored), events: compactEvents(this.events(stored)) };
+  }
+
+  #projectParked(entity: RowEntity): Projection | undefined {
+    const session = this.store.session() ?? this.store.tombstone();
+    if (session === undefined) return undefined;
+    const parked = this.outbox.parked(entity);
+    return {
+      kind: "parked",
+      sessionId: session.sessionId,
+      sessionVersion: session.version,
+      entity,
+      release: this.parts.release,
+      ...(parked === undefined ? { at: this.parts.clock.now() } : parked),
+    };
   }
 }
 

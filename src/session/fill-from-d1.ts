@@ -19,19 +19,20 @@ export async function fillFromD1(bindings: StorageBindings, core: SessionCore, s
   if (known === undefined) return 0;
   const runs: StoredRun[] = [];
   if (known.session !== undefined) for await (const run of known.runs) runs.push(run);
-  const { session } = known;
-  // While D1 was read, another command may have done the same.
-  if (session === undefined || core.store.session() !== undefined) return known.deletedVersion ?? 0;
+  const { session, highestVersion } = known;
+  // While D1 was read, a session may have been begun here.
+  if (session === undefined || core.store.session() !== undefined) return Math.max(known.deletedVersion ?? 0, highestVersion);
 
   core.commit(() => {
-    core.store.saveSession({ ...session, version: session.version + 1 });
+    // Runs are told with the session's version: what comes next must be newer than any of them, or a delete would miss it.
+    core.store.saveSession({ ...session, version: highestVersion + 1 });
     core.outbox.put("session");
     for (const { record, events } of runs) {
       if (isTerminal(record.status)) insert(core, record, events);
       else insertLost(core, record);
     }
   });
-  return session.version;
+  return highestVersion;
 }
 
 function insert(core: SessionCore, record: RunRecord, events: readonly RunEvent[]): void {

@@ -8,6 +8,7 @@ import type { CreateSession, FollowRun, PatchSession, PolledEvents, RunQuery, Ru
 import { SessionCore, type SessionParts } from "./core.ts";
 import { type EventLog, RESERVED_AHEAD } from "./event-log.ts";
 import { compactEvents, packEvents } from "./event-rows.ts";
+import type { RowEntity } from "./outbox.ts";
 import { SseFollower } from "./sse-follower.ts";
 import type { StoredRun } from "./store.ts";
 import { toRecord } from "./transcript.ts";
@@ -32,6 +33,8 @@ export class Session implements SessionCommands {
   readonly #fill: FillFromD1;
   /** What D1 said that this id was used up to, when the object was empty. */
   #usedVersion = 0;
+  /** D1 is being asked what the object lost. Whoever needs to know waits for the same answer. */
+  #filling: Promise<void> | undefined;
   /** Followers of each run, by run id: who is there to see it. */
   readonly #followers = new Map<string, Set<{ cut(): void }>>();
 
@@ -45,12 +48,13 @@ export class Session implements SessionCommands {
   wake(): void {
     if (this.core.store.isEmpty) return;
     this.core.store.check();
+    this.core.alarms.rearmIfGivenUp();
     this.turns.recover();
     if (this.core.outbox.isBehind) void this.core.outbox.kick();
   }
 
   async startRun(command: StartRun): Promise<Result<StartedRun>> {
-    await this.#prepareFor(command);
+    if (!command.sessionIsNew) await this.#fillIfEmpty();
     const known = this.core.store.run(command.runId);
     if (known !== undefined) return ok({ runId: command.runId, sessionId: command.sessionId, status: known.run.status });
     const session = this.core.store.session();
@@ -156,7 +160,7 @@ export class Session implements SessionCommands {
   }
 
   async createSession(command: CreateSession): Promise<Result<SessionRow>> {
-    await this.#prepareFor(command);
+    if (!command.sessionIsNew) await this.#fillIfEmpty();
     const existing = this.core.store.session();
     if (existing !== undefined) {
       return canSee(command.access, existing.userId)
@@ -187,6 +191,7 @@ export class Session implements SessionCommands {
   }
 
   async patchSession(command: PatchSession): Promise<Result<SessionRow>> {
+    await this.#fillIfEmpty();
     const session = this.core.store.session();
     if (session === undefined || !canSee(command.access, session.userId)) return this.#noSuchSession();
     const { access: _access, ...changes } = command;
@@ -197,10 +202,14 @@ export class Session implements SessionCommands {
     return ok(patched);
   }
 
-  async poke({ runIds }: { runIds: string[] }): Promise<Result<null>> {
+  async poke({ runIds, parked = [] }: { runIds: string[]; parked?: string[] }): Promise<Result<null>> {
+    // What D1 shows as unfinished and the object has lost is lost: D1 must hear of that, or would ask for ever.
+    await this.#fillIfEmpty();
     const { store, outbox, alarms, parts } = this.core;
+    if (store.isEmpty) return ok(null);
     const known = runIds.flatMap((runId) => store.run(runId) ?? []).map((stored) => this.#current(stored));
-    if (known.length === 0) return ok(null);
+    const listed = parked as RowEntity[];
+    const arrived = listed.filter((entity) => outbox.parked(entity) === undefined).map((entity) => `parked:${entity}` as const);
     this.core.commit(() => {
       for (const stored of known) {
         outbox.put(`run:${stored.run.runId}`);
@@ -209,14 +218,16 @@ export class Session implements SessionCommands {
         stored.run = { ...stored.run, updatedAt: parts.clock.now(), version: stored.run.version + 1 };
         store.saveRun(stored);
       }
+      for (const entity of arrived) outbox.put(entity);
+      // The platform gives an alarm up after six failures; whatever is named is due again.
+      alarms.rearm();
     });
-    // The platform gives an alarm up after six failures; whatever is named is due again.
-    this.core.commit(() => alarms.rearm());
-    await this.#settle(known.map(({ run }) => `run:${run.runId}` as const));
+    await this.#settle([...known.map(({ run }) => `run:${run.runId}` as const), ...listed, ...arrived]);
     return ok(null);
   }
 
   async deleteSession({ access }: { access: Access }): Promise<Result<null>> {
+    await this.#fillIfEmpty();
     const session = this.core.store.session();
     if (session === undefined || !canSee(access, session.userId)) return ok(null);
     const { store, outbox, parts } = this.core;
@@ -250,7 +261,7 @@ export class Session implements SessionCommands {
       else if (name === "retention") this.#compact();
       else if (name.startsWith("grace:")) this.#graceIsOver(name.slice("grace:".length));
     }
-    await outbox.kick();
+    await outbox.retry();
     if (await this.#releaseIfGone()) return;
     // An alarm finds the object at rest more often than not: what D1 has need not wait for another turn to go.
     if (this.turns.live === undefined) this.core.commit(() => {});
@@ -293,12 +304,22 @@ export class Session implements SessionCommands {
     if (!this.core.store.isEmpty && this.core.alarms.at(timer) !== undefined) this.core.commit(() => this.core.alarms.clear(timer));
   }
 
-  /** An object that holds nothing asks D1 before it decides, unless the id was minted with the request. */
-  async #prepareFor({ sessionId, sessionIsNew }: { sessionId: string; sessionIsNew: boolean }): Promise<void> {
-    const { store } = this.core;
-    if (sessionIsNew || store.session() !== undefined || store.tombstone() !== undefined) return;
+  /**
+   * An object that holds nothing asks D1 before it decides: it may have lost its storage. Not where the id was minted with
+   * the request. One answer serves all who ask meanwhile, so that none comes late and brings back what another deleted.
+   */
+  async #fillIfEmpty(): Promise<void> {
+    const { store, parts } = this.core;
+    if (store.session() !== undefined || store.tombstone() !== undefined) return;
+    this.#filling ??= this.#fill(this.core, parts.sessionId)
+      .then((usedVersion) => {
+        this.#usedVersion = usedVersion;
+      })
+      .finally(() => {
+        this.#filling = undefined;
+      });
     try {
-      this.#usedVersion = await this.#fill(this.core, sessionId);
+      await this.#filling;
     } catch (error) {
       if (error instanceof AppError) throw error;
       throw new AppError("unavailable", "The database can not be reached to see whether this session exists. Try again in a moment.", { retry_after: 1 });
@@ -465,7 +486,7 @@ export class Session implements SessionCommands {
   /** A deleted session whose rows D1 has dropped as well leaves nothing behind: an object without storage costs nothing. */
   async #releaseIfGone(): Promise<boolean> {
     const { store, outbox } = this.core;
-    if (store.isEmpty || store.session() !== undefined || store.tombstone() === undefined || outbox.isBehind) return false;
+    if (store.isEmpty || store.session() !== undefined || store.tombstone() === undefined || outbox.owes) return false;
     this.#usedVersion = (store.tombstone() as { version: number }).version;
     await this.core.erase();
     return true;

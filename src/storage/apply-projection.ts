@@ -42,6 +42,17 @@ const BURY_SESSION = `
   ON CONFLICT (session_id) DO UPDATE SET version = excluded.version WHERE excluded.version > deleted_sessions.version`;
 const DELETE_SESSION = "DELETE FROM sessions WHERE session_id = ?1 AND version <= ?2";
 const DELETE_RUNS = "DELETE FROM runs WHERE session_id = ?1 AND session_version <= ?2";
+const DELETE_PARKED = "DELETE FROM parked_projections WHERE session_id = ?1 AND session_version <= ?2";
+
+const PARK = `
+  INSERT INTO parked_projections (session_id, entity, reason, release, parked_at, session_version)
+  SELECT ?1, ?2, ?3, ?4, ?5, ?6
+  WHERE NOT EXISTS (SELECT 1 FROM deleted_sessions WHERE session_id = ?1 AND version >= ?6)
+  ON CONFLICT (session_id, entity) DO UPDATE
+  SET reason = excluded.reason, release = excluded.release, parked_at = excluded.parked_at, session_version = excluded.session_version
+  WHERE excluded.parked_at >= parked_projections.parked_at`;
+// Nothing remains to tell a late word that it is too late: the sweep finds such a row by its release and asks the object.
+const UNPARK = "DELETE FROM parked_projections WHERE session_id = ?1 AND entity = ?2 AND parked_at <= ?3";
 
 const SELECT_WISHED_CANCELS = `
   SELECT DISTINCT runs.run_id AS runId
@@ -55,6 +66,7 @@ const SELECT_WISHED_CANCELS = `
 const TITLE_LENGTH = 1_000;
 
 type RunProjection = Extract<Projection, { kind: "run" }>;
+type ParkedProjection = Extract<Projection, { kind: "parked" }>;
 
 /**
  * Writes what a session's outbox says, in one batch: all of it or nothing. Writing it again, or late, changes nothing.
@@ -77,6 +89,7 @@ export async function applyProjections(
   const statements = entries.flatMap((entry) => {
     if (entry.kind === "session") return sessionStatements(db, entry.session);
     if (entry.kind === "session-deleted") return deleteStatements(db, entry);
+    if (entry.kind === "parked") return [parkedStatement(db, entry)];
     return [];
   });
   const runStatements = runs.map((run) => runStatement(db, run));
@@ -148,7 +161,12 @@ function runStatement(db: D1Database, { entry, document, archiveKey }: PlacedRun
 }
 
 const deleteStatements = (db: D1Database, { sessionId, version }: { sessionId: string; version: number }): D1PreparedStatement[] =>
-  [BURY_SESSION, DELETE_SESSION, DELETE_RUNS].map((sql) => db.prepare(sql).bind(sessionId, version));
+  [BURY_SESSION, DELETE_SESSION, DELETE_RUNS, DELETE_PARKED].map((sql) => db.prepare(sql).bind(sessionId, version));
+
+function parkedStatement(db: D1Database, { sessionId, sessionVersion, entity, reason, release, at }: ParkedProjection): D1PreparedStatement {
+  if (reason === undefined) return db.prepare(UNPARK).bind(sessionId, entity, at);
+  return db.prepare(PARK).bind(sessionId, entity, reason, release, at, sessionVersion);
+}
 
 /** Takes back archives whose row would not have them: a newer one stood there, or the session is deleted. */
 async function dropUnused(db: D1Database, archives: R2Bucket, runs: readonly PlacedRun[]): Promise<void> {

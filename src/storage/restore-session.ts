@@ -1,4 +1,4 @@
-import { eq } from "drizzle-orm";
+import { eq, max } from "drizzle-orm";
 import type { Session } from "../domain/session.ts";
 import { answered } from "./answered.ts";
 import { openDatabase, type StorageBindings } from "./database.ts";
@@ -12,6 +12,8 @@ import { deletedSessions, sessions } from "./schema/sessions.ts";
 export interface StoredSession {
   /** Absent where it was deleted, or where only runs have arrived so far. */
   session: Session | undefined;
+  /** The highest version of the session that its row or any of its runs was told with. */
+  highestVersion: number;
   /** Up to which version it was deleted. What is made under this id next begins above. */
   deletedVersion: number | undefined;
   /** All its runs, also those that D1 shows as unfinished, in the order they were accepted. Read once. */
@@ -26,16 +28,19 @@ export interface StoredSession {
 export async function restoreSession(bindings: StorageBindings, sessionId: string): Promise<StoredSession | undefined> {
   const database = openDatabase(bindings);
   const { d1 } = database;
-  const [[row], [tombstone], [someRun]] = await answered(
+  const [[row], [tombstone], [told]] = await answered(
     d1.batch([
       d1.select({ sessionId: sessions.sessionId, document: sessions.document }).from(sessions).where(eq(sessions.sessionId, sessionId)),
       d1.select({ version: deletedSessions.version }).from(deletedSessions).where(eq(deletedSessions.sessionId, sessionId)),
-      d1.select({ runId: runs.runId }).from(runs).where(eq(runs.sessionId, sessionId)).limit(1),
+      d1.select({ highest: max(runs.sessionVersion) }).from(runs).where(eq(runs.sessionId, sessionId)),
     ]),
   );
-  if (row === undefined && tombstone === undefined && someRun === undefined) return undefined;
+  const ofRuns = told?.highest ?? undefined;
+  if (row === undefined && tombstone === undefined && ofRuns === undefined) return undefined;
+  const session = row === undefined ? undefined : readSession(row);
   return {
-    session: row === undefined ? undefined : readSession(row),
+    session,
+    highestVersion: Math.max(session?.version ?? 0, ofRuns ?? 0),
     deletedVersion: tombstone?.version,
     runs: readRuns(database, eq(runs.sessionId, sessionId)),
   };

@@ -21,12 +21,18 @@ export function makeCancelWishRepository({ d1 }: Database, access: Access, clock
     async keep(runId) {
       const now = clock.now();
       const expiresAt = now + KEPT_MS;
-      const forgetting = d1.delete(cancelWishes).where(lt(cancelWishes.expiresAt, now));
       const keeping = d1
         .insert(cancelWishes)
         .values({ runId, wisher: wisherOf(access), expiresAt })
         .onConflictDoUpdate({ target: [cancelWishes.runId, cancelWishes.wisher], set: { expiresAt } });
-      await answered(d1.batch([forgetting, keeping]));
+      await answered(d1.batch([forgetting(d1, now), keeping]));
     },
   };
+}
+
+const forgetting = (d1: Database["d1"], now: number) => d1.delete(cancelWishes).where(lt(cancelWishes.expiresAt, now));
+
+/** Drops the wishes whose day is over. */
+export async function forgetExpiredWishes({ d1 }: Database, now: number): Promise<void> {
+  await answered(forgetting(d1, now));
 }

@@ -1,6 +1,7 @@
 import type { Access } from "../../domain/principal.ts";
 import { openDatabase, type StorageBindings } from "../database.ts";
 import { type CancelWishRepository, makeCancelWishRepository } from "./cancel-wishes.ts";
+import { makeParkedProjectionRepository, type ParkedProjectionRepository } from "./parked-projections.ts";
 import { makeRunRepository, type RunRepository } from "./runs.ts";
 import { makeSessionRepository, type SessionRepository } from "./sessions.ts";
 
@@ -9,6 +10,7 @@ export interface Repositories {
   sessions: SessionRepository;
   runs: RunRepository;
   cancelWishes: CancelWishRepository;
+  parkedProjections: ParkedProjectionRepository;
 }
 
 export function makeRepositories(bindings: StorageBindings, access: Access): Repositories {
@@ -17,5 +19,6 @@ export function makeRepositories(bindings: StorageBindings, access: Access): Rep
     sessions: makeSessionRepository(database, access),
     runs: makeRunRepository(database, access),
     cancelWishes: makeCancelWishRepository(database, access),
+    parkedProjections: makeParkedProjectionRepository(database, access),
   };
 }

@@ -1,3 +1,4 @@
 export { cancelWishes } from "./cancel-wishes.ts";
+export { parkedProjections } from "./parked-projections.ts";
 export { runs } from "./runs.ts";
 export { deletedSessions, sessions } from "./sessions.ts";
