@@ -58,6 +58,7 @@ export interface AgentOptions {
   resolveInContext?: boolean;
 
   tools?: readonly ToolDefinition<never>[] | readonly ToolDefinition<any>[];
+  /** Whether and which tool the model must call. A choice that forces a call holds until the first one is made. */
   toolChoice?: ToolChoice;
   /** How many tool calls a run may make; calls beyond it are answered with an error. */
   toolCallLimit?: number;

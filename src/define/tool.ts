@@ -40,7 +40,6 @@ export interface ToolDefinition<Input = unknown> {
   retries: number;
   sequential: boolean;
   stopAfterCall: boolean;
-  instructions?: string;
   probe?: (key: string, context: ToolContext) => Promise<ProbeResult>;
   execute: (input: Input, context: ToolContext) => unknown;
 }
@@ -88,6 +87,10 @@ export function defineTool<Schema extends z.ZodType = z.ZodObject<Record<never, 
     throw new RangeError(`Tool "${options.name}": the root of its input schema must be an object, as providers require.`);
   }
   delete parameters.$schema;
+  for (const option of ["timeoutMs", "retries"] as const) {
+    const value = options[option];
+    if (value !== undefined && !(value >= 0)) throw new RangeError(`Tool "${options.name}": ${option} must be a number from 0 on.`);
+  }
   return Object.freeze({
     kind: "tool" as const,
     name: options.name,

@@ -58,7 +58,7 @@ export interface TurnPorts {
   startCall(effect: Effect, event: RunEventBody): Promise<void>;
   /** One commit: what became of a call, and the session state it changed. */
   settleCall(effect: Effect, event: RunEventBody | undefined): Promise<void>;
-  /** What became of a call that a cancelled turn left behind: its ledger row may take that once, and nothing else changes. */
+  /** What became of a call that nobody waits for any more, after a cancel or a timeout: its ledger row may take that once, and nothing else changes. */
   reportLateOutcome(effect: Effect, outcome: { status: "done" | "failed"; result: string }): void;
 }
 

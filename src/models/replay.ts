@@ -25,6 +25,7 @@ const CALL_ID_MAX_LENGTH = 64;
  * - Every tool call has exactly one result, directly after its message and in call order. A missing one is made up
  *   (`NO_RESULT`), one without a call is dropped, one that stands too late is moved.
  * - Call ids are unique over the whole history and in an alphabet that every provider takes; results follow their call.
+ * - Tool names are such as every provider takes; those that the model made up need not have been.
  * - Messages that say nothing are gone: providers refuse blank text, and one would poison the session for good.
  * - No text holds half of a surrogate pair.
  *
@@ -45,7 +46,7 @@ export function replayable(messages: readonly Message[], target: ReplayTarget): 
     const toolCalls = message.toolCalls.map((call) => ({
       ...call,
       id: uniqueId(call.id, taken),
-      name: wellFormed(call.name),
+      name: providerName(call.name),
       arguments: wellFormedValue(call.arguments),
     }));
     // Reasoning alone is no message: no provider takes a reply that ends with it.
@@ -57,6 +58,9 @@ export function replayable(messages: readonly Message[], target: ReplayTarget): 
   }
   return replayed;
 }
+
+/** Models make tools up, also by names that providers refuse to read again: one such name would poison every later request. */
+const providerName = (name: string): string => name.toWellFormed().replace(/[^A-Za-z0-9_-]/g, "_").slice(0, CALL_ID_MAX_LENGTH) || "unknown_tool";
 
 /**
  * Which result answers which call. Servers use ids again, in one reply and over the turns, so a result belongs to the

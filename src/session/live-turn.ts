@@ -139,7 +139,7 @@ export class LiveTurn implements TurnPorts {
     this.#refuseIfStale();
     const state = this.changedState();
     await this.#core.record(this.stored, event === undefined ? [] : [event], () => {
-      this.#core.store.saveEffect(this.stored.ordinal, effect);
+      this.#core.store.saveEffect(this.stored.ordinal, { ...effect, attempt: this.attempt });
       const session = this.#core.store.session();
       if (state !== undefined && session !== undefined) this.#core.store.saveSession({ ...session, state, updatedAt: this.clock.now(), version: session.version + 1 });
     });

@@ -273,7 +273,17 @@ describe("a call that was under way when its attempt was lost", () => {
     expect(lab.effect("c1").arguments).toEqual({ amount: 10, round: 1 });
   });
 
-  it("is not refused for arguments or a limit that do not fit any more: it may have happened", async () => {
+  it("is not refused for a limit that is lower since: it counted when it began", async () => {
+    const { tool, tries } = slow({ effect: "idempotent", hangs: 0 });
+    const { lab } = labOf(tool);
+    await lab.attempt(MADE);
+    Object.assign(lab, { agent: agentOf({ tools: [tool as never], toolCallLimit: 0 }) });
+    expect(await endOf(lab)).toMatchObject({ status: "completed" });
+    expect(tries).toHaveLength(2);
+    expect(lab.effect("c1")).toMatchObject({ status: "done", result: "ok" });
+  });
+
+  it("is not refused for arguments that do not fit any more: it may have happened", async () => {
     let fits = true;
     const { tool } = slow({ effect: "idempotent", hangs: 0, input: z.object({}).loose().refine(() => fits) });
     const { lab } = labOf(tool);

@@ -108,7 +108,7 @@ describe("arguments", () => {
     const { tool, calls } = recording({ input: z.looseObject({ nested: z.unknown() }) });
     const { lab } = await runCall([tool], '{"__proto__":{"polluted":1},"nested":{"__proto__":{"polluted":2}}}');
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
-    expect((calls[0]?.input as { polluted?: number }).polluted).toBeUndefined();
+    expect((calls[0]!.input as { polluted?: number }).polluted).toBeUndefined();
     expect(Object.keys(lab.effect("c1").arguments)).toEqual(["__proto__", "nested"]);
   });
 });

@@ -238,6 +238,8 @@ describe("projectHistory", () => {
     expect(calls(await shown(6))).toEqual(["a1", "a2", "a3", "b1", "b2", "b3"]);
     expect(calls(await shown(5))).toEqual(["b1", "b2", "b3"]);
     expect(calls(await shown(2))).toEqual([]);
+    // A reply that had only calls has nothing left to say.
+    expect((await shown(2)).map((message) => message.content)).toEqual(["question a", "I will look.", "answer a", "question b", "answer b", "newest question"]);
     expect(calls(await shown(0))).toEqual([]);
     const words = (await shown(3)).find((message) => message.content === "I will look.");
     // Its thoughts led to the calls; without them a provider refuses them.

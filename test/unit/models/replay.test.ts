@@ -77,6 +77,15 @@ describe("replayable", () => {
     expect(answers.map((answer) => [answer.toolCallId, answer.content])).toEqual(asked.toolCalls.map((call, index) => [call.id, `result of ${ids[index]}`]));
   });
 
+  it("C067 a tool name that the model made up does not poison later requests", () => {
+    for (const name of ["multi_tool_use.parallel", "", "x".repeat(80), "schön", "\ud83d"]) {
+      const [, reply, answer] = replayable([user("hi"), { ...assistant("", ["t1"]), toolCalls: [{ id: "t1", name, arguments: {} }] }, result("t1")], target);
+      const [call] = (reply as AssistantMessage).toolCalls;
+      expect(call!.name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+      expect((answer as ToolMessage).toolName).toBe(call!.name);
+    }
+  });
+
   it("C057 C058 drops messages that say nothing, keeps what a cancelled reply had said", () => {
     const history = [user("hi"), assistant(""), assistant(" \n"), user("  "), assistant("Step one is A. ", [], { partial: true })];
     expect(replayable(history, target).map((message) => message.content)).toEqual(["hi", "Step one is A. "]);

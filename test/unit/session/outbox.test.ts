@@ -167,6 +167,26 @@ describe("an entry", () => {
     expect(stored()).toEqual([]);
   });
 
+  it("that is put in whatever moment of a delivery's end is not missed", async () => {
+    for (let moment = 0; moment < 12; moment += 1) {
+      const { outbox, change, told, d1 } = world();
+      const first = held();
+      d1.answer = first.answer;
+      change("session", "a");
+      void outbox.kick();
+      const putThen = async () => {
+        await first.answer();
+        for (let steps = 0; steps < moment; steps += 1) await undefined;
+        change("session", "b");
+        void outbox.kick();
+      };
+      void putThen();
+      first.give();
+      await settled();
+      expect(told.at(-1), `moment ${moment}`).toEqual(["session", "b"]);
+    }
+  });
+
   it("that changes after D1 took it and before the row went is kept, also by a crash", async () => {
     for (const crashes of [false, true]) {
       const object = world();
@@ -263,6 +283,27 @@ describe("D1 out of reach", () => {
     expect(told.map(([entity]) => entity)).toEqual(["run:1", "session"]);
   });
 
+  it("is what a try alone says as well: the rest of a refused batch is not thrown after it", async () => {
+    const { outbox, change, d1, asked } = world();
+    d1.answer = (batch) => (batch.length > 1 ? Promise.reject(new ProjectionRefused("It is too long.")) : down());
+    for (let run = 1; run <= 3; run += 1) change(`run:${run}`, run);
+    await outbox.kick();
+    expect(asked.map((batch) => batch.length)).toEqual([3, 1]);
+  });
+
+  it("counts anew when it was back in between", async () => {
+    const object = world();
+    for (let outage = 0; outage < 3; outage += 1) {
+      object.d1.answer = down;
+      object.change("session", outage);
+      await object.outbox.kick();
+      expect(await object.untilAlarm()).toBe(1_000);
+      object.d1.answer = up;
+      expect(await object.untilAlarm()).toBe(2_000);
+      expect(object.told.at(-1)).toEqual(["session", outage]);
+    }
+  });
+
   it("keeps whoever waits for so long and no longer", async () => {
     for (const answer of [down, () => new Promise<void>(() => {})]) {
       const { outbox, change, d1, clock, asked } = world();
@@ -351,7 +392,9 @@ describe("a row that D1 refuses", () => {
       object.change("run:2", tries);
       await object.outbox.kick();
       expect(object.told.at(-1)).toEqual(["run:2", tries]);
+      object.change("run:3", tries);
       waits.push(await object.untilAlarm());
+      expect(object.told).toContainEqual(["run:3", tries]);
     }
     expect(waits).toEqual([1_000, 2_000, 4_000, 8_000]);
     expect(object.stored()).toContainEqual({ entity: "run:1", tries: 5, parked: "It is too long." });
@@ -359,8 +402,8 @@ describe("a row that D1 refuses", () => {
     expect(object.outbox).toMatchObject({ isBehind: false, owes: true });
     expect(object.outbox.parked("run:1")).toEqual({ reason: "It is too long.", at: object.clock.now() });
     expect(errors.mock.calls.map((line) => JSON.parse(String(line[0])))).toMatchObject([1, 2, 3, 4, 5].map((tries) => ({ error: "projection_refused", entity: "run:1", tries, parked: tries === 5 })));
-    const alone = object.asked.filter((batch) => batch.some(([entity]) => entity === "run:1") && batch.length === 1);
-    expect(alone).toHaveLength(5);
+    // Once refused it goes alone: a batch is taken as a whole or not at all.
+    expect(object.asked.filter((batch) => batch.some(([entity]) => entity === "run:1")).map((batch) => batch.length)).toEqual([3, 1, 1, 1, 1, 1]);
   });
 
   async function withParked() {
@@ -440,20 +483,34 @@ describe("a row that D1 refuses", () => {
     expect(object.stored()).toContainEqual({ entity: "run:1", tries: 1, parked: null });
   });
 
-  it("counts the refusals since D1 last took it", async () => {
+  it("counts the refusals since D1 last took it, also where its row has not gone yet", async () => {
     const object = world();
     for (let round = 0; round < 4; round += 1) {
       object.d1.answer = refuse("session");
       object.change("session", "long");
+      expect(object.stored()).toEqual([{ entity: "session", tries: 0, parked: null }]);
       await object.outbox.kick();
-      await object.untilAlarm();
-      expect(object.stored()).toContainEqual({ entity: "session", tries: 2, parked: null });
+      await object.outbox.retry();
+      expect(object.stored()).toEqual([{ entity: "session", tries: 2, parked: null }]);
       object.d1.answer = up;
-      await object.untilAlarm();
+      await object.outbox.retry();
     }
-    // The row that is left of it says nothing about what comes next.
-    object.change("session", "b");
-    expect(object.stored()).toContainEqual({ entity: "session", tries: 0, parked: null });
+  });
+
+  it("that changes while it arrives after all is parked no more, and counts anew", async () => {
+    const object = await withParked();
+    const answer = held();
+    object.d1.answer = answer.answer;
+    object.change("run:1", "shorter");
+    const kicked = object.outbox.kick();
+    object.change("run:1", "long again");
+    object.d1.answer = down;
+    answer.give();
+    await kicked;
+    expect(object.stored()).toEqual([
+      { entity: "parked:run:1", tries: 0, parked: null },
+      { entity: "run:1", tries: 0, parked: null },
+    ]);
   });
 
   it("is not parked for what it was before it changed", async () => {
@@ -505,11 +562,14 @@ describe("a session that is deleted while a delivery is under way", () => {
     ["refused", (answer: ReturnType<typeof held>) => answer.fail(new ProjectionRefused("It is too long."))],
     ["lost", (answer: ReturnType<typeof held>) => answer.fail(new Error("D1_ERROR: Network connection lost."))],
   ])("owes only its end, and its next life what is its own: the delivery is %s", async (_how, end) => {
+    for (const entities of [["session"], ["session", "run:1"]] as Entity[][]) await deletedWhile(entities, end);
+  });
+
+  async function deletedWhile(entities: readonly Entity[], end: (answer: ReturnType<typeof held>) => void): Promise<void> {
     const object = world();
     const answer = held();
     object.d1.answer = answer.answer;
-    object.change("session", "first life");
-    object.change("run:1", "first life");
+    for (const entity of entities) object.change(entity, "first life");
     const kicked = object.outbox.kick();
 
     object.commit(() => {
@@ -535,6 +595,27 @@ describe("a session that is deleted while a delivery is under way", () => {
     object.commit(() => {});
     expect(object.stored()).toEqual([]);
     expect(object.outbox.owes).toBe(false);
+  }
+
+  it("is not told of as what arrived after all", async () => {
+    const object = world();
+    object.d1.answer = refuse("session");
+    object.change("session", "long");
+    while (object.outbox.isBehind) await object.alarm();
+    const answer = held();
+    object.d1.answer = answer.answer;
+    object.change("session", "short");
+    const kicked = object.outbox.kick();
+    object.commit(() => {
+      object.outbox.forget();
+      object.sql.exec("DELETE FROM outbox");
+      object.rows.set("deleted", 2);
+      object.outbox.put("deleted");
+    });
+    object.d1.answer = down;
+    answer.give();
+    await kicked;
+    expect(object.stored()).toEqual([{ entity: "deleted", tries: 0, parked: null }]);
   });
 });
 

@@ -94,10 +94,12 @@ describe("applyChanges", () => {
   });
 
   it.each(["toString", "constructor", "hasOwnProperty", "__proto__"])("takes %s for a key like any other", (name) => {
-    const state = parse(`{${JSON.stringify(name)}:1}`);
-    expect(JSON.stringify(applyChanges({}, {}, state))).toBe(JSON.stringify(state));
-    expect(applyChanges(state, state, {})).toEqual({});
-    expect(JSON.stringify(applyChanges(state, {}, {}))).toBe(JSON.stringify(state));
+    for (const value of ["1", "{}", "null"]) {
+      const state = parse(`{${JSON.stringify(name)}:${value}}`);
+      expect(JSON.stringify(applyChanges({}, {}, state))).toBe(JSON.stringify(state));
+      expect(applyChanges(state, state, {})).toEqual({});
+      expect(JSON.stringify(applyChanges(state, {}, {}))).toBe(JSON.stringify(state));
+    }
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 

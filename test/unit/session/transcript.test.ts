@@ -62,6 +62,8 @@ describe("contentOf", () => {
     const messages = [asked, said("Here: ", { toolCalls: calls("c00", "c01", "c02") })];
     expect(contentOf(messages, [effect(0, 0, { stopAfter: true }), effect(0, 1), effect(0, 2, { stopAfter: true })])).toBe("Here: result 00\nresult 02");
     expect(contentOf(messages, [effect(0, 0, { stopAfter: true, status: "failed" })])).toBe("Here: ");
+    // A run that went on after such a call has its answer elsewhere.
+    expect(contentOf([...messages, said("No, there.")], [effect(0, 0, { stopAfter: true })])).toBe("Here: No, there.");
   });
 });
 
