@@ -63,9 +63,10 @@ export function runs(kind: ComponentKind): Router {
       const answer = await startRun(context, { ...asRequest(fields), component }, c.req.raw.signal);
       if (answer.kind === "stream") return relayed(answer.stream);
       if (answer.kind === "finished") return c.json(runToWire(answer.reading));
-      const { runId, sessionId, status } = answer.run;
+      const { runId, sessionId } = answer.run;
       const location = `${c.req.path}/${runId}?session_id=${encodeURIComponent(sessionId)}`;
-      return c.json({ run_id: runId, session_id: sessionId, status: statusToWire(status) }, 202, { location });
+      // What AgentOS says of a run that was accepted, whether or not it has begun by now.
+      return c.json({ run_id: runId, session_id: sessionId, status: statusToWire("pending") }, 202, { location });
     },
   );
 

@@ -81,6 +81,7 @@ export class SessionCore {
       });
     } catch (error) {
       // Storage kept nothing of it, but memory may have: only a fresh instance is sure to agree with storage.
+      this.store.forget();
       this.parts.abort(`A commit failed: ${error instanceof Error ? error.message : String(error)}`);
       throw error;
     }

@@ -96,14 +96,14 @@ export class LiveTurn implements TurnPorts {
   }
 
   *pastRuns(): Generator<PastRun> {
-    for (const past of this.#core.store.runsBefore(this.stored.ordinal)) {
-      const { run } = past;
+    for (const { stored, messages, effects } of this.#core.store.runsBefore(this.stored.ordinal)) {
+      const { run } = stored;
       yield {
         runId: run.runId,
         status: run.status,
         componentId: run.component.id,
         ...(run.parentRunId === undefined ? {} : { parentRunId: run.parentRunId }),
-        messages: () => withToolResults(this.#core.store.messages(past), this.#core.store.effects(past.ordinal)),
+        messages: () => withToolResults(messages(), effects()),
       };
     }
   }

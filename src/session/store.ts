@@ -27,12 +27,37 @@ export interface Tombstone {
   at: number;
 }
 
-type RunRow = { ordinal: number; run_id: string; status: string; attempt: number; priority: number; reserved_until: number; compacted: number; data: string };
+/** A run with its rows, which are parsed when they are asked for: not every run is history. */
+export interface PastRows {
+  stored: StoredRun;
+  messages: () => OwnMessage[];
+  effects: () => Effect[];
+}
 
-/** The rows of one session. Reads and writes only; what may be written, and together with what, is decided above. */
+const FIRST_PAGE = 4;
+
+type RunRow = { ordinal: number; run_id: string; status: string; attempt: number; priority: number; reserved_until: number; ended_at: number | null; compacted: number; data: string };
+
+/** An unfinished run, or the one that ended last, with its rows as far as they were asked for. */
+interface KeptRun {
+  row: RunRow;
+  messages?: string[];
+  effects?: string[];
+}
+
+/**
+ * The rows of one session. Reads and writes only; what may be written, and together with what, is decided above.
+ *
+ * A turn asks for the same few rows dozens of times. They are kept as this instance, which alone writes them, last wrote
+ * or read them; as text, so that each reader gets objects of its own.
+ */
 export class SessionStore {
   readonly #sql: SqlStorage;
   #ready: boolean;
+  /** The tables are known to be of this release. */
+  #migrated = false;
+  readonly #keptMeta = new Map<string, string | undefined>();
+  #kept: Map<number, KeptRun> | undefined;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
@@ -54,8 +79,10 @@ export class SessionStore {
 
   /** Call before the first write of a transaction. */
   prepare(): void {
+    if (this.#migrated) return;
     migrate(this.#sql);
     this.#ready = true;
+    this.#migrated = true;
   }
 
   session(): Session | undefined {
@@ -72,6 +99,7 @@ export class SessionStore {
 
   /** Drops every row and leaves the tombstone. */
   bury(tombstone: Tombstone): void {
+    this.forget();
     this.#sql.exec("DELETE FROM meta WHERE key = 'session'");
     for (const table of ["runs", "messages", "effects", "events", "outbox", "timers"]) this.#sql.exec(`DELETE FROM ${table}`);
     this.#saveMeta("tombstone", tombstone);
@@ -80,44 +108,72 @@ export class SessionStore {
   /** The storage was released; the next write begins anew. */
   reset(): void {
     this.#ready = false;
+    this.forget();
+  }
+
+  /** What is kept in memory may not be what storage has: the next question asks storage. */
+  forget(): void {
+    this.#migrated = false;
+    this.#keptMeta.clear();
+    this.#kept = undefined;
   }
 
   insertRun(run: Run, priority: number, reservedUntil: number): StoredRun {
-    const [row] = this.#sql
+    const data = JSON.stringify(run);
+    const { runId: run_id, status, attempt, endedAt: ended_at = null } = run;
+    const { ordinal } = this.#sql
       .exec<{ ordinal: number }>(
         "INSERT INTO runs (run_id, status, attempt, priority, reserved_until, ended_at, data) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING ordinal",
-        run.runId,
-        run.status,
-        run.attempt,
+        run_id,
+        status,
+        attempt,
         priority,
         reservedUntil,
-        run.endedAt ?? null,
-        JSON.stringify(run),
+        ended_at,
+        data,
       )
-      .toArray();
-    return { ordinal: (row as { ordinal: number }).ordinal, run, priority, reservedUntil, compacted: false };
+      .one();
+    const row = { ordinal, run_id, status, attempt, priority, reserved_until: reservedUntil, ended_at, compacted: 0, data };
+    this.#keep({ row, messages: [], effects: [] });
+    return { ordinal, run, priority, reservedUntil, compacted: false };
   }
 
   saveRun(stored: StoredRun): void {
-    const { run } = stored;
+    const { run, ordinal, priority } = stored;
+    const kept = this.#keptRun(ordinal);
+    const row: RunRow = {
+      ordinal,
+      run_id: run.runId,
+      status: run.status,
+      attempt: run.attempt,
+      priority,
+      reserved_until: Math.max(stored.reservedUntil, kept?.row.reserved_until ?? 0),
+      ended_at: run.endedAt ?? null,
+      compacted: stored.compacted ? 1 : 0,
+      data: JSON.stringify(run),
+    };
     this.#sql.exec(
       "UPDATE runs SET status = ?, attempt = ?, reserved_until = MAX(reserved_until, ?), ended_at = ?, compacted = ?, data = ? WHERE ordinal = ?",
-      run.status,
-      run.attempt,
-      stored.reservedUntil,
-      run.endedAt ?? null,
-      stored.compacted ? 1 : 0,
-      JSON.stringify(run),
-      stored.ordinal,
+      row.status,
+      row.attempt,
+      row.reserved_until,
+      row.ended_at,
+      row.compacted,
+      row.data,
+      ordinal,
     );
+    if (kept !== undefined || isOpen(row)) this.#keep({ ...kept, row });
   }
 
   reserve(ordinal: number, until: number): void {
     this.#sql.exec("UPDATE runs SET reserved_until = ? WHERE ordinal = ?", until, ordinal);
+    const kept = this.#keptRun(ordinal);
+    if (kept !== undefined) kept.row = { ...kept.row, reserved_until: until };
   }
 
   run(runId: string): StoredRun | undefined {
     if (!this.#ready) return undefined;
+    for (const { row } of this.#keptRuns().values()) if (row.run_id === runId) return toStoredRun(row);
     const [row] = this.#sql.exec<RunRow>("SELECT * FROM runs WHERE run_id = ?", runId).toArray();
     return row === undefined ? undefined : toStoredRun(row);
   }
@@ -127,24 +183,31 @@ export class SessionStore {
     return this.#sql.exec<RunRow>("SELECT * FROM runs ORDER BY ordinal").toArray().map(toStoredRun);
   }
 
-  /** Newest first, read as far as the caller goes. */
-  *runsBefore(ordinal: number): Generator<StoredRun> {
-    const page = 16;
+  /** Newest first, read as far as the caller goes: in pages that grow, for most callers want the last few or all. */
+  *runsBefore(ordinal: number): Generator<PastRows> {
     let below = ordinal;
-    while (true) {
+    for (let page = FIRST_PAGE; ; page *= 2) {
       const rows = this.#sql.exec<RunRow>("SELECT * FROM runs WHERE ordinal < ? ORDER BY ordinal DESC LIMIT ?", below, page).toArray();
-      for (const row of rows) yield toStoredRun(row);
+      const last = rows.at(-1);
+      if (last === undefined) return;
+      const messages = this.#textsByRun("SELECT run, data FROM messages WHERE run >= ? AND run < ? ORDER BY run, position", last.ordinal, below);
+      const effects = this.#textsByRun("SELECT run, data FROM effects WHERE run >= ? AND run < ? ORDER BY run, step, position", last.ordinal, below);
+      for (const row of rows) {
+        const stored = toStoredRun(row);
+        yield { stored, messages: () => withInput(stored.run, messages.get(row.ordinal) ?? []), effects: () => toEffects(effects.get(row.ordinal) ?? []) };
+      }
       if (rows.length < page) return;
-      below = (rows.at(-1) as RunRow).ordinal;
+      below = last.ordinal;
     }
   }
 
   /** The run that holds the line, if any, and those that wait for it in the order they will start. */
   openRuns(): { holder: StoredRun | undefined; waiting: StoredRun[] } {
     if (!this.#ready) return { holder: undefined, waiting: [] };
-    const rows = this.#sql
-      .exec<RunRow>("SELECT * FROM runs WHERE status IN ('running', 'pending') ORDER BY priority DESC, ordinal")
-      .toArray()
+    const rows = [...this.#keptRuns().values()]
+      .map(({ row }) => row)
+      .filter(isOpen)
+      .sort((a, b) => b.priority - a.priority || a.ordinal - b.ordinal)
       .map(toStoredRun);
     return { holder: rows.find(({ run }) => run.status === "running"), waiting: rows.filter(({ run }) => run.status === "pending") };
   }
@@ -165,21 +228,24 @@ export class SessionStore {
 
   /** The run's own messages. What it was asked stands in the run already and is not stored a second time. */
   messages({ ordinal, run }: StoredRun): OwnMessage[] {
-    const asked: UserMessage = { id: `${run.runId}:input`, role: "user", content: run.input.message, createdAt: run.createdAt };
-    const later = this.#sql.exec<{ data: string }>("SELECT data FROM messages WHERE run = ? ORDER BY position", ordinal).toArray();
-    return [asked, ...later.map((row) => parseRow<OwnMessage>(row.data, "message"))];
+    const kept = this.#keptRun(ordinal);
+    const later = kept?.messages ?? this.#texts("SELECT data FROM messages WHERE run = ? ORDER BY position", ordinal);
+    if (kept !== undefined) kept.messages = later;
+    return withInput(run, later);
   }
 
   /** `position` counts from 0 with the message that the run was asked with, so the first that can be added is 1. */
   addMessage(ordinal: number, position: number, message: OwnMessage): void {
-    this.#sql.exec("INSERT INTO messages (run, position, data) VALUES (?, ?, ?)", ordinal, position, JSON.stringify(message));
+    const data = JSON.stringify(message);
+    this.#sql.exec("INSERT INTO messages (run, position, data) VALUES (?, ?, ?)", ordinal, position, data);
+    this.#keptRun(ordinal)?.messages?.push(data);
   }
 
   effects(ordinal: number): Effect[] {
-    return this.#sql
-      .exec<{ data: string }>("SELECT data FROM effects WHERE run = ? ORDER BY step, position", ordinal)
-      .toArray()
-      .map((row) => parseRow<Effect>(row.data, "tool call"));
+    const kept = this.#keptRun(ordinal);
+    const rows = kept?.effects ?? this.#texts("SELECT data FROM effects WHERE run = ? ORDER BY step, position", ordinal);
+    if (kept !== undefined) kept.effects = rows;
+    return toEffects(rows);
   }
 
   saveEffect(ordinal: number, effect: Effect): void {
@@ -190,18 +256,61 @@ export class SessionStore {
       effect.position,
       JSON.stringify(effect),
     );
+    const kept = this.#keptRun(ordinal);
+    if (kept !== undefined) kept.effects = undefined;
+  }
+
+  /** All runs that are open, and the one that ended last. */
+  #keptRuns(): Map<number, KeptRun> {
+    if (this.#kept === undefined) {
+      const rows = this.#ready ? this.#sql.exec<RunRow>("SELECT * FROM runs WHERE status IN ('running', 'pending')").toArray() : [];
+      this.#kept = new Map(rows.map((row) => [row.ordinal, { row }]));
+    }
+    return this.#kept;
+  }
+
+  #keptRun(ordinal: number): KeptRun | undefined {
+    return this.#keptRuns().get(ordinal);
+  }
+
+  #keep(run: KeptRun): void {
+    const kept = this.#keptRuns();
+    const { ordinal } = run.row;
+    if (!isOpen(run.row)) for (const other of kept.values()) if (!isOpen(other.row)) kept.delete(other.row.ordinal);
+    kept.set(ordinal, run);
+  }
+
+  #texts(query: string, ordinal: number): string[] {
+    return this.#sql.exec<{ data: string }>(query, ordinal).toArray().map((row) => row.data);
+  }
+
+  #textsByRun(query: string, from: number, below: number): Map<number, string[]> {
+    const rows = this.#sql.exec<{ run: number; data: string }>(query, from, below).toArray();
+    return new Map([...Map.groupBy(rows, (row) => row.run)].map(([run, own]) => [run, own.map((row) => row.data)]));
   }
 
   #meta<T>(key: string): T | undefined {
     if (!this.#ready) return undefined;
-    const [row] = this.#sql.exec<{ value: string }>("SELECT value FROM meta WHERE key = ?", key).toArray();
-    return row === undefined ? undefined : parseRow<T>(row.value, key);
+    if (!this.#keptMeta.has(key)) this.#keptMeta.set(key, this.#sql.exec<{ value: string }>("SELECT value FROM meta WHERE key = ?", key).toArray()[0]?.value);
+    const value = this.#keptMeta.get(key);
+    return value === undefined ? undefined : parseRow<T>(value, key);
   }
 
   #saveMeta(key: string, value: object): void {
-    this.#sql.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", key, JSON.stringify(value));
+    const text = JSON.stringify(value);
+    this.#sql.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", key, text);
+    this.#keptMeta.set(key, text);
   }
 }
+
+const isOpen = (row: RunRow): boolean => row.status === "running" || row.status === "pending";
+
+function withInput(run: Run, later: readonly string[]): OwnMessage[] {
+  const asked: UserMessage = { id: `${run.runId}:input`, role: "user", content: run.input.message, createdAt: run.createdAt };
+  return [asked, ...later.map((data) => parseRow<OwnMessage>(data, "message"))];
+}
+
+const toEffects = (rows: readonly string[]): Effect[] => rows.map((data) => parseRow<Effect>(data, "tool call"));
 
 const toStoredRun = (row: RunRow): StoredRun => ({
   ordinal: row.ordinal,

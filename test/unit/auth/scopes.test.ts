@@ -31,6 +31,11 @@ describe("scopes", () => {
     expect(reachOf([text], "agents:read")).toEqual(new Set());
   });
 
+  it("only itself meets the scope that is everything", () => {
+    expect(matches([ADMIN_SCOPE], ADMIN_SCOPE)).toBe(true);
+    for (const held of ["agent_os:*:admin", "agent_os:x:admin", "config:admin", "config:write"]) expect(matches([held], ADMIN_SCOPE, "x"), held).toBe(false);
+  });
+
   it("a list reaches the resources whose ids are held, or all", () => {
     expect(reachOf(["agents:a:read", "agents:b:read", "agents:c:run"], "agents:read")).toEqual(new Set(["a", "b"]));
     expect(reachOf(["agents:a:read", "agents:read"], "agents:read")).toBe("all");

@@ -9,6 +9,7 @@ import { releaseGate } from "../../../src/models/scripted.ts";
 import { applyProjections } from "../../../src/storage/apply-projection.ts";
 import { VERSION } from "../../../src/version.ts";
 import { os } from "../entry.ts";
+import { callWith } from "../http.ts";
 import { ask, background, crash, expectValidLog, fireAlarm, getRun, inObject, newSessionId, readLog, request, rowsIn, untilStatus } from "../session/harness.ts";
 import { aRun, aSession, runTold, sessionTold } from "../storage/rows.ts";
 
@@ -217,12 +218,23 @@ describe("what D1 refused", () => {
     expect(await rowsIn(session, "outbox")).toEqual([]);
   });
 
+  it("makes nothing unavailable where D1 does not say how much of it there is", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const lost = () => Promise.reject(new Error("D1_ERROR: Network connection lost."));
+    const statement: object = { bind: () => statement, all: lost, raw: lost, run: lost, first: lost };
+    const DB = { prepare: (sql: string) => (sql.includes("d1_migrations") ? env.DB.prepare(sql) : statement) };
+    const answer = await callWith({ DB }, "/health");
+    expect([answer.status, await answer.json()]).toMatchObject([200, { status: "ok", parked_projections: null }]);
+  });
+
   it("a list that shows what has arrived is put right by the sweep of the next release", async () => {
     const session = newSessionId();
     const { run_id: run } = await ask(session, "hello");
-    await applyProjections(env.DB, env.MEDIA, [{ kind: "parked", sessionId: session, sessionVersion: 1, entity: `run:${run}`, reason: "Late.", release: "before", at: 1 }]);
-    expect(await parkedIn(session)).toHaveLength(1);
+    await applyProjections(env.DB, env.MEDIA, [{ kind: "parked", sessionId: session, sessionVersion: 1, entity: `run:${run}`, reason: "Late.", release: VERSION, at: 1 }]);
     await tick();
+    expect(await parkedIn(session)).toHaveLength(1);
+    // The same package, deployed anew, is another release.
+    await tick({ ...env, CF_VERSION_METADATA: { id: "next", tag: "", timestamp: "" } });
     expect(await parkedIn(session)).toEqual([]);
     expect(isTerminal((await rowOf(run))!.status as Run["status"])).toBe(true);
   });
