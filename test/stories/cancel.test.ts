@@ -7,7 +7,7 @@ import { answer, startStory } from "./harness/story.ts";
 import { until } from "./harness/until.ts";
 
 const story = await startStory();
-const { chat, claude, provider, world } = story;
+const { chat, provider, world } = story;
 
 const plain = chat.as("plain");
 const patient = chat.as("patient");

@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type ProcessGroup, startGroup } from "../../scripts/process-group.ts";
+import { startFakeProvider } from "../fakes/provider.ts";
+import { end, gate, say, script } from "../fakes/script.ts";
 import { until } from "./harness/until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url).href);
@@ -81,6 +83,23 @@ const allGone = (processes: readonly Process[]) =>
   until("every process of the server to be gone", () => !processes.some(isAlive), { withinMs: 15_000, instead: () => processes.filter(isAlive) });
 
 describe("npm run dev", () => {
+  it("S193 stopped in mid-run ends with code 0, and no request to a provider stays open", async () => {
+    const provider = await startFakeProvider();
+    try {
+      provider.next(script(say("One moment."), gate("never"), end()), "stop");
+      const dev = devServer("--var", "SIGNALBOX_MODEL:openai-chat:fake", "--var", `OPENAI_BASE_URL:${provider.url}/v1`);
+      const url = await dev.ready();
+      const stream = await fetch(`${url}/agents/researcher/runs`, { method: "POST", body: new URLSearchParams({ message: "wait #stop" }) });
+      await until("the model to be asked", () => provider.requests("stop")[0]?.state === "open");
+      process.kill(-dev.pid, "SIGINT");
+      expect(await dev.exited).toBe(0);
+      await until("the request to the provider to be closed", () => provider.requests("stop")[0]?.state === "closed-by-client");
+      await stream.body?.cancel().catch(() => {});
+    } finally {
+      await provider.close();
+    }
+  });
+
   it("serves with nothing: one banner, a docs page, a command that streams a run as printed, and nothing left after Ctrl-C", async () => {
     const dev = devServer();
     const url = await dev.ready();

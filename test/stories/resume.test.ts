@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { call, callScript, calls, cut, end, gate, http, say, script, think, wait } from "../fakes/script.ts";
 import { historyProblems, holesIn, logProblems, seenProblems, textOf } from "./harness/checks.ts";
 import type { KnownRun } from "./harness/client.ts";
-import { EventStream, isTerminal, type WireEvent } from "./harness/event-stream.ts";
+import { type EventStream, isTerminal, type WireEvent } from "./harness/event-stream.ts";
 import { random, storySeed } from "./harness/random.ts";
 import type { Socket } from "./harness/socket.ts";
 import { answer, startStory } from "./harness/story.ts";
