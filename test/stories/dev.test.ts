@@ -91,7 +91,8 @@ describe("npm run dev", () => {
       const url = await dev.ready();
       const stream = await fetch(`${url}/agents/researcher/runs`, { method: "POST", body: new URLSearchParams({ message: "wait #stop" }) });
       await until("the model to be asked", () => provider.requests("stop")[0]?.state === "open");
-      process.kill(-dev.pid, "SIGINT");
+      // The script alone: npm, which a terminal would tell as well, has no exit code of its own then.
+      process.kill(family(dev.pid).find(({ command }) => command.startsWith("node scripts/dev.ts"))!.pid, "SIGINT");
       expect(await dev.exited).toBe(0);
       await until("the request to the provider to be closed", () => provider.requests("stop")[0]?.state === "closed-by-client");
       await stream.body?.cancel().catch(() => {});
