@@ -424,7 +424,7 @@ describe.concurrent("what takes its time", () => {
 });
 
 describe("after the whole server was killed", () => {
-  test("S81 S117 S137 S161 everything that was seen is there, whatever the last event was", async () => {
+  test("S81 S117 S137 S161 C004 everything that was seen is there, whatever the last event was", async () => {
     const key = story.key("s137");
     const again = script(say("again"), end());
     /** Runs that stand still right after an event of each kind, and what they tell last. */

@@ -102,6 +102,10 @@ describe("what the service says of itself", () => {
   });
 });
 
+test("S179 a deployment with nothing to run does not start, and says why", async () => {
+  await expect(startServer({ config: "test/stories/worker/empty.toml" })).rejects.toThrow("createAgentOS needs at least one agent");
+});
+
 describe("a run", () => {
   test("S112 S121 S128 S134 S163 S210 http-4 http-5 is started, looked at and kept", async () => {
     const sessionId = newSession("run");

@@ -73,18 +73,17 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     await killed.stop();
   }
 
-  await start();
-  return {
-    url: `http://127.0.0.1:${port}`,
-    log: () => printed,
-    kill,
-    start,
-    async stop() {
-      await group?.stop();
-      group = undefined;
-      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
-    },
-  };
+  async function stop(): Promise<void> {
+    await group?.stop();
+    group = undefined;
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  await start().catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
+  return { url: `http://127.0.0.1:${port}`, log: () => printed, kill, start, stop };
 }
 
 /**
