@@ -63,6 +63,11 @@ export interface AgentOptions {
   /** How many tool calls a run may make; calls beyond it are answered with an error. */
   toolCallLimit?: number;
   toolHooks?: readonly ToolHook[];
+  /**
+   * What to do about a call whose outcome nobody knows: pause and let a person say (`"ask"`, the default), run it again,
+   * leave it and tell the model (`"skip"`), or end the run with it (`"fail"`), where nobody is there to be asked.
+   */
+  onUnknown?: "ask" | "run" | "skip" | "fail";
   /** How many model requests a run may make before it ends as `failed`. Default 50. */
   maxSteps?: number;
 
@@ -120,5 +125,6 @@ export function defineAgent(options: AgentOptions): AgentDefinition {
     const value = options[option];
     if (value !== undefined && !(value >= 0)) throw new RangeError(`Agent "${options.id}": ${option} must not be negative.`);
   }
+  if (!["ask", "run", "skip", "fail", undefined].includes(options.onUnknown)) throw new RangeError(`Agent "${options.id}": onUnknown must be "ask", "run", "skip" or "fail", not "${String(options.onUnknown)}".`);
   return Object.freeze({ ...options, kind: "agent" as const, name: options.name ?? options.id, version: options.version ?? "1", tools: Object.freeze([...tools]) });
 }

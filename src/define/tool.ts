@@ -1,5 +1,8 @@
 import { z } from "zod";
+import type { InputField } from "../domain/requirement.ts";
 import type { ToolEffect } from "../domain/tool-call.ts";
+import { type ApprovalOptions, type ApprovalPolicy, approvalPolicy } from "./approval-policy.ts";
+import { inputFields } from "./input-fields.ts";
 
 /** What a tool is given beside its arguments. */
 export interface ToolContext {
@@ -28,6 +31,18 @@ export interface ToolContext {
 /** What a probe found out about a call whose outcome nobody saw. */
 export type ProbeResult = { happened: true; result: unknown } | { happened: false } | { happened: "unknown" };
 
+/** Why a call does not run at once. */
+export type ToolPause =
+  | { kind: "confirmation" }
+  /** A person fills in these arguments. */
+  | { kind: "user_input"; fields: readonly InputField[] }
+  /** The model names the fields itself; the answers are the result. */
+  | { kind: "asked_input" }
+  /** The model asks questions with choices; the answers are the result. */
+  | { kind: "user_feedback" }
+  /** The client makes the call and says what came of it. */
+  | { kind: "external_execution"; silent: boolean };
+
 export interface ToolDefinition<Input = unknown> {
   kind: "tool";
   name: string;
@@ -40,6 +55,9 @@ export interface ToolDefinition<Input = unknown> {
   retries: number;
   sequential: boolean;
   stopAfterCall: boolean;
+  /** What its calls wait for before anything happens. */
+  pause?: ToolPause;
+  approval?: ApprovalPolicy;
   probe?: (key: string, context: ToolContext) => Promise<ProbeResult>;
   execute: (input: Input, context: ToolContext) => unknown;
 }
@@ -64,6 +82,17 @@ export interface ToolOptions<Schema extends z.ZodType> {
   sequential?: boolean;
   /** End the run after this call; its result is the answer. Default `false`. */
   stopAfterCall?: boolean;
+  /** The call waits until a person says yes; with anything else it does not run. Default `false`. */
+  requiresConfirmation?: boolean;
+  /** A person fills in these arguments before the call runs; `true` or an empty list: all of them. */
+  requiresUserInput?: boolean | readonly string[];
+  /** The client makes the call, and its result is what the model is told. `"silent"`: it is not shown to people. */
+  externalExecution?: boolean | "silent";
+  /**
+   * `"required"`: someone with `approvals:write` decides before the call may run; without a pause option of its own the
+   * tool then needs confirmation. `"audit"`: what was decided is recorded afterwards, and blocks nothing.
+   */
+  approval?: ApprovalOptions;
   /** Asked after a crash or a timeout what became of a `once` call. */
   probe?: (key: string, context: ToolContext) => Promise<ProbeResult>;
   /** Runs the tool. What it returns is told to the model: text as it is, anything else as JSON. A throw is an error result. */
@@ -75,7 +104,7 @@ const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
 
 /**
  * Defines a tool. Plain data, checked and frozen; nothing runs until a model calls it.
- * @throws RangeError when the name or the input schema is one that providers refuse.
+ * @throws RangeError when the name or the input schema is one that providers refuse, or options contradict each other.
  */
 export function defineTool<Schema extends z.ZodType = z.ZodObject<Record<never, never>>>(options: ToolOptions<Schema>): ToolDefinition<z.output<Schema>> {
   if (!TOOL_NAME.test(options.name)) {
@@ -87,6 +116,11 @@ export function defineTool<Schema extends z.ZodType = z.ZodObject<Record<never, 
     throw new RangeError(`Tool "${options.name}": the root of its input schema must be an object, as providers require.`);
   }
   delete parameters.$schema;
+  const approval = approvalPolicy(options.name, options.approval);
+  const pause = pauseOf(options, parameters) ?? (approval?.type === "required" ? { kind: "confirmation" as const } : undefined);
+  if (approval?.type === "audit" && pause === undefined) {
+    throw new RangeError(`Tool "${options.name}": approval "audit" records what people decide, so the tool needs confirmation, user input or external execution.`);
+  }
   for (const option of ["timeoutMs", "retries"] as const) {
     const value = options[option];
     if (value !== undefined && !(value >= 0)) throw new RangeError(`Tool "${options.name}": ${option} must be a number from 0 on.`);
@@ -102,7 +136,20 @@ export function defineTool<Schema extends z.ZodType = z.ZodObject<Record<never, 
     retries: options.retries ?? 0,
     sequential: options.sequential ?? false,
     stopAfterCall: options.stopAfterCall ?? false,
+    ...(pause === undefined ? {} : { pause }),
+    ...(approval === undefined ? {} : { approval }),
     ...(options.probe === undefined ? {} : { probe: options.probe }),
     execute: options.execute,
   });
+}
+
+/** @throws RangeError when more than one pause is asked for, or a field that the input does not have. */
+function pauseOf(options: Pick<ToolOptions<z.ZodType>, "name" | "requiresConfirmation" | "requiresUserInput" | "externalExecution">, parameters: Record<string, unknown>): ToolPause | undefined {
+  const { name, requiresConfirmation = false, requiresUserInput = false, externalExecution = false } = options;
+  const asked = [requiresConfirmation, requiresUserInput !== false, externalExecution !== false].filter(Boolean).length;
+  if (asked > 1) throw new RangeError(`Tool "${name}": only one of requiresConfirmation, requiresUserInput and externalExecution can be set.`);
+  if (requiresConfirmation) return { kind: "confirmation" };
+  if (externalExecution !== false) return { kind: "external_execution", silent: externalExecution === "silent" };
+  if (requiresUserInput === false) return undefined;
+  return { kind: "user_input", fields: inputFields(name, parameters, requiresUserInput === true ? [] : requiresUserInput) };
 }

@@ -1,3 +1,4 @@
+import type { Approval } from "./approval.ts";
 import type { RunEvent } from "./run-event.ts";
 import type { RunRecord } from "./run.ts";
 import type { Session } from "./session.ts";
@@ -8,6 +9,9 @@ import type { Session } from "./session.ts";
  */
 export type Projection =
   | { kind: "session"; session: Session }
+  | { kind: "approval"; approval: Approval; sessionVersion: number }
+  /** The record is gone; what waits for it stays blocked. */
+  | { kind: "approval-deleted"; sessionId: string; approvalId: string }
   | {
       kind: "run";
       /** Messages and effects are given once the run is terminal, and empty before: D1 does not follow a run's steps. */

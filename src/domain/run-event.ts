@@ -25,6 +25,10 @@ export type RunEventBody =
       error?: string;
       discarded?: IndexRange;
     }
+  /** The run waits for people. Indices go on when it is continued. */
+  | { type: "run.paused"; content: string; calls: ToolCallView[] }
+  /** A paused run goes on; `note` says what has changed since, when the code has. */
+  | { type: "run.continued"; note?: string }
   | { type: "model.started"; model: string; provider: string }
   | { type: "text.delta"; text: string; /** A compacted range of deltas: this event stands for all of them. */ compacted?: IndexRange }
   | { type: "reasoning.started" }
@@ -58,7 +62,7 @@ export type RunEventBody =
 
 /** A tool call as clients see it at one moment. */
 export type ToolCallView = Pick<Effect, "callId" | "toolName" | "arguments" | "status"> &
-  Partial<Pick<Effect, "result" | "startedAt" | "settledAt" | "stopAfter" | "plannedAt">>;
+  Partial<Pick<Effect, "result" | "startedAt" | "settledAt" | "stopAfter" | "plannedAt" | "requirement">>;
 
 export type RunEventType = RunEventBody["type"];
 
@@ -69,6 +73,9 @@ const TERMINAL: ReadonlySet<RunEventType> = new Set<RunEventType>(["run.complete
 
 /** Nothing comes after it in the run's log. */
 export const isTerminalEvent = (event: Pick<RunEventBody, "type">): boolean => TERMINAL.has(event.type);
+
+/** After it nothing comes before someone does something: a terminal event, or a pause. */
+export const endsSegment = (event: Pick<RunEventBody, "type">): boolean => event.type === "run.paused" || TERMINAL.has(event.type);
 
 type Delta = Extract<RunEventBody, { type: "text.delta" | "reasoning.delta" }>;
 

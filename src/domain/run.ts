@@ -78,10 +78,18 @@ export const Run = z.object({
   metrics: RunMetrics,
   /** What it was shown of earlier runs, where the agent keeps that. Its own messages are rows of their own. */
   history: z.array(Message).optional(),
+  /** History holds what stood before this place in the session; absent: before the run's own. */
+  historyBefore: z.number().int().optional(),
   forkedFromRunId: z.string().optional(),
+  /** The session that it was copied from with all the others. */
+  forkedFromSessionId: z.string().optional(),
   forkedFromMessageIndex: z.number().int().optional(),
   regeneratedFrom: z.string().optional(),
+  /** Its first own step: the model's replies before it were given in the run that it goes on from. Absent: 0. */
+  firstStep: z.number().int().optional(),
   createdAt: z.number(),
+  /** When it came to wait for the line: its place there. */
+  queuedAt: z.number().optional(),
   startedAt: z.number().optional(),
   endedAt: z.number().optional(),
   updatedAt: z.number(),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Requirement } from "./requirement.ts";
 
 /** A call the model asked for, as it stands in the assistant's message. */
 export const ToolCall = z.object({
@@ -35,6 +36,8 @@ export const Effect = z.object({
   status: z.enum(EFFECT_STATUSES),
   /** The arguments that really ran: tool hooks and people may have changed what the model asked for. */
   arguments: z.record(z.string(), z.unknown()),
+  /** What a person put in place of the arguments that the model wrote. The model is shown these. */
+  edited: z.record(z.string(), z.unknown()).optional(),
   /** Hash of `arguments`, set when the call starts. */
   argumentsHash: z.string().optional(),
   /** What the model is told. Set once settled. */
@@ -43,12 +46,18 @@ export const Effect = z.object({
   plannedAt: z.number(),
   startedAt: z.number().optional(),
   settledAt: z.number().optional(),
+  /** What the call waits for, or has waited for: who decided what. */
+  requirement: Requirement.optional(),
   /** The run ends after this call instead of asking the model again. */
   stopAfter: z.boolean().optional(),
   /** What became of a call that nobody waited for any more. The story above keeps what was told; this is for people. */
   lateOutcome: z.object({ status: z.enum(["done", "failed"]), result: z.string(), at: z.number() }).optional(),
 });
 export type Effect = z.infer<typeof Effect>;
+
+/** The call waits for a person. One whose outcome is unknown waits as well, though nothing of it runs any more. */
+export const isWaiting = (effect: Pick<Effect, "status" | "requirement">): boolean =>
+  effect.requirement !== undefined && effect.requirement.resolution === undefined && (effect.status === "planned" || effect.status === "unknown");
 
 /** The stable key of a call, handed to the tool as its idempotency key. */
 export const effectKey = (effect: Pick<Effect, "runId" | "step" | "position">): string => `${effect.runId}:${effect.step}:${effect.position}`;

@@ -11,5 +11,6 @@ export const viewOf = (effect: Effect): ToolCallView => ({
   ...(effect.result === undefined ? {} : { result: effect.result }),
   ...(effect.startedAt === undefined ? {} : { startedAt: effect.startedAt }),
   ...(effect.settledAt === undefined ? {} : { settledAt: effect.settledAt }),
+  ...(effect.requirement === undefined ? {} : { requirement: effect.requirement }),
   ...(effect.stopAfter === undefined ? {} : { stopAfter: effect.stopAfter }),
 });

@@ -1,10 +1,13 @@
+import type { z } from "zod";
 import type { ToolContext, ToolDefinition } from "../define/tool.ts";
+import type { Requirement } from "../domain/requirement.ts";
 import { type Effect, effectKey, type ToolCall } from "../domain/tool-call.ts";
 import { isJsonObject, jsonCopy } from "../lib/json.ts";
 import { viewOf } from "./call-view.ts";
 import { CallRefused, MadeCall } from "./made-call.ts";
 import type { Turn, TurnPorts } from "./ports.ts";
 import type { TurnContext } from "./prepare-request.ts";
+import { decisionOn, unknownRequirement } from "./requirements.ts";
 import { errorText, eventData, misfitText, resultText } from "./tool-words.ts";
 
 export interface ToolTask {
@@ -24,6 +27,12 @@ export interface ToolTask {
  */
 export async function executeTool(task: ToolTask): Promise<void> {
   const { tool, effect, ports } = task;
+  const decision = decisionOn(task.call, effect);
+  if (decision.kind === "answered") return settle(task, "done", resultText(decision.result));
+  if (decision.kind !== "run") return settle(task, decision.kind, resultText(decision.result));
+  if (decision.isEdited) effect.edited = decision.arguments;
+  // Someone has said that it did not happen, or does no harm twice: it begins anew, under the same key.
+  if (effect.status === "unknown") Object.assign(effect, { status: "planned", result: undefined, settledAt: undefined });
   const made = tool && new MadeCall(tool, effect, toolContext(task), ports);
   try {
     if (made === undefined) {
@@ -32,7 +41,7 @@ export async function executeTool(task: ToolTask): Promise<void> {
       else await settle(task, "failed", unknownTool(task));
       return;
     }
-    const answer = await untilAborted(() => answerTo(task, made), ports.signal);
+    const answer = await untilAborted(() => answerTo(task, made, decision.arguments), ports.signal);
     if (answer === ABORTED) return hearOfLate(task, made);
     if (made.ledgerFault !== undefined) throw made.ledgerFault;
     if (made.isUnknown) {
@@ -50,21 +59,21 @@ export async function executeTool(task: ToolTask): Promise<void> {
 }
 
 interface Answer {
-  status: "done" | "failed" | "skipped";
+  status: "done" | "failed" | "skipped" | "rejected";
   result: string;
 }
 
 /** What the model is told of the call, and whether it was made. Never throws. */
-async function answerTo(task: ToolTask, made: MadeCall): Promise<Answer> {
+async function answerTo(task: ToolTask, made: MadeCall, args: Record<string, unknown>): Promise<Answer> {
   try {
     if (task.effect.status === "started") {
       const found = await made.findOut();
       if (found !== undefined) return { status: "done", result: found.result };
     } else {
-      const refusal = task.call.invalid?.reason ?? limitReached(task) ?? (await misfit(task, made.tool));
+      const refusal = task.call.invalid?.reason ?? limitReached(task) ?? (await misfit(task, made.tool, args));
       if (refusal !== undefined) return { status: "failed", result: refusal };
     }
-    const result = await throughHooks(task, made)(jsonCopy(task.call.arguments) as Record<string, unknown>);
+    const result = await throughHooks(task, made)(jsonCopy(args) as Record<string, unknown>);
     // A hook that did not call on has answered in the tool's place.
     return { status: made.isStarted ? "done" : "skipped", result: resultText(result) };
   } catch (error) {
@@ -81,14 +90,25 @@ async function settle(task: ToolTask, status: Answer["status"], result: string):
   const durationMs = wasStarted && effect.startedAt !== undefined ? ports.clock.now() - effect.startedAt : 0;
   await ports.settleCall(
     effect,
-    status === "failed" ? { type: "tool-call.failed", call, error: result } : { type: "tool-call.completed", call, durationMs },
+    status === "failed" || status === "rejected" ? { type: "tool-call.failed", call, error: result } : { type: "tool-call.completed", call, durationMs },
   );
 }
 
-async function leaveUnknown({ effect, ports }: ToolTask): Promise<void> {
+/** Nobody knows what became of the call. Unless the agent has said beforehand what to do then, a person will. */
+async function leaveUnknown(task: ToolTask): Promise<void> {
+  const { effect, ports, turn } = task;
   const result = "The outcome of this call is unknown: it was interrupted, and it may have happened.";
-  Object.assign(effect, { status: "unknown", result, settledAt: ports.clock.now() });
+  Object.assign(effect, { status: "unknown", result, settledAt: ports.clock.now(), requirement: await askAfter(effect, turn, ports) });
   await ports.settleCall(effect, { type: "tool-call.failed", call: viewOf(effect), error: result });
+}
+
+/** What a person is asked about it; nothing where the run ends with it. */
+async function askAfter(effect: Effect, { agent }: Turn, ports: TurnPorts): Promise<Requirement | undefined> {
+  if (agent.onUnknown === "fail") return undefined;
+  const requirement = await unknownRequirement(effect, ports.clock.now());
+  // Said beforehand it counts once: a call that gets lost again and again is not run again for ever.
+  const isAsked = agent.onUnknown === undefined || agent.onUnknown === "ask" || effect.requirement?.kind === "unknown_outcome";
+  return isAsked ? requirement : { ...requirement, resolution: { kind: "unknown_outcome", decision: agent.onUnknown as "run" | "skip" } };
 }
 
 /** A tool that is deaf to its signal goes on after the turn has; its ledger row may still learn what became of it. */
@@ -113,15 +133,30 @@ function limitReached(task: ToolTask): string | undefined {
   const limit = task.turn.input.toolCallLimit ?? task.turn.agent.toolCallLimit;
   if (limit === undefined) return undefined;
   const { step, position } = task.effect;
-  const before = task.turn.effects.filter((other) => other.step < step || (other.step === step && other.position < position)).length;
+  const own = task.turn.effects.filter((other) => other.step >= (task.turn.firstStep ?? 0));
+  const before = own.filter((other) => other.step < step || (other.step === step && other.position < position)).length;
   return before < limit ? undefined : `The limit of ${limit} tool calls in a run is reached; this call was not executed.`;
 }
 
 /** Hooks are only shown arguments that fit. Without hooks the call itself finds out, and the schema is asked once. */
-async function misfit({ turn, call }: ToolTask, tool: ToolDefinition<any>): Promise<string | undefined> {
-  if ((turn.agent.toolHooks ?? []).length === 0) return undefined;
-  const parsed = await tool.input.safeParseAsync(jsonCopy(call.arguments));
-  return parsed.success ? undefined : misfitText(tool, parsed.error);
+async function misfit({ turn }: ToolTask, tool: ToolDefinition<any>, args: Record<string, unknown>): Promise<string | undefined> {
+  return (turn.agent.toolHooks ?? []).length === 0 ? undefined : misfitOf(tool, args);
+}
+
+async function misfitOf(tool: ToolDefinition<any>, args: Record<string, unknown>, leftToPeople: readonly string[] = []): Promise<string | undefined> {
+  const parsed = await tool.input.safeParseAsync(jsonCopy(args));
+  if (parsed.success) return undefined;
+  const isLeft = ({ path, code }: z.core.$ZodIssue) => (path.length === 0 ? code === "custom" && leftToPeople.length > 0 : leftToPeople.includes(String(path[0])));
+  const issues = parsed.error.issues.filter((issue) => !isLeft(issue));
+  return issues.length === 0 ? undefined : misfitText(tool, issues);
+}
+
+/** Why a call could not run, whatever a person says. Arguments that a person is still to fill in are no reason. */
+export async function refusalOf(task: ToolTask): Promise<string | undefined> {
+  const { tool, call } = task;
+  const refusal = call.invalid?.reason ?? limitReached(task);
+  if (refusal !== undefined || tool === undefined) return refusal;
+  return misfitOf(tool, call.arguments, tool.pause?.kind === "user_input" ? tool.pause.fields.map(({ name }) => name) : []);
 }
 
 function toolContext({ turn, context, ports, effect }: ToolTask): ToolContext {

@@ -11,6 +11,9 @@ const NEVER: readonly RunStatus[] = ["pending", "running"];
 const SKIPPED_BY_DEFAULT: readonly RunStatus[] = ["paused", "cancelled", "failed", "regenerated"];
 const DEFAULT_HISTORY_RUNS = 3;
 
+/** Whether later runs of the agent are shown a run that stands so. */
+export const isHistory = (status: RunStatus, agent: AgentDefinition): boolean => !NEVER.includes(status) && !(agent.historySkipStatuses ?? SKIPPED_BY_DEFAULT).includes(status);
+
 /**
  * A run's messages as a model must see them: each reply that asked for calls is followed by exactly one result a call, in
  * the order of the calls. Tool messages are not stored; they are the ledger's rows, read in place.
@@ -26,6 +29,15 @@ export function withToolResults(messages: readonly (UserMessage | AssistantMessa
     step += 1;
   }
   return woven;
+}
+
+/** The same with the arguments that people put in place of the model's: a model that reads its own would take a result for another call's. */
+export function asModelsSee(messages: readonly (UserMessage | AssistantMessage)[], effects: readonly Effect[]): Message[] {
+  const edited = new Map(effects.flatMap((effect) => (effect.edited === undefined ? [] : [[effect.callId, effect.edited] as const])));
+  return withToolResults(messages, effects).map((message) => {
+    if (edited.size === 0 || message.role !== "assistant") return message;
+    return { ...message, toolCalls: message.toolCalls.map((call) => ({ ...call, arguments: edited.get(call.id) ?? call.arguments })) };
+  });
 }
 
 function toolMessage(call: ToolCall, effect: Effect | undefined, repliedAt: number): ToolMessage {
@@ -48,7 +60,6 @@ function toolMessage(call: ToolCall, effect: Effect | undefined, repliedAt: numb
 export function projectHistory(pastRuns: Iterable<PastRun>, agent: AgentDefinition, input: RunInput): Message[] {
   const wanted = input.addHistoryToContext ?? agent.addHistoryToContext ?? false;
   if (!wanted) return [];
-  const skipped = [...NEVER, ...(agent.historySkipStatuses ?? SKIPPED_BY_DEFAULT)];
   // A window that the caller names replaces the agent's, whichever of the two kinds each of them is.
   const given = input.numHistoryRuns === undefined && input.numHistoryMessages === undefined ? agent : input;
   const messageLimit = given.numHistoryRuns === undefined ? given.numHistoryMessages : undefined;
@@ -58,7 +69,7 @@ export function projectHistory(pastRuns: Iterable<PastRun>, agent: AgentDefiniti
   let count = 0;
   for (const run of pastRuns) {
     if (taken.length >= window || count >= (messageLimit ?? Number.POSITIVE_INFINITY)) break;
-    if (run.componentId !== agent.id || run.parentRunId !== undefined || skipped.includes(run.status)) continue;
+    if (run.componentId !== agent.id || run.parentRunId !== undefined || !isHistory(run.status, agent)) continue;
     const own = run.messages().filter((message) => message.role !== "system");
     taken.push(own);
     count += own.length;

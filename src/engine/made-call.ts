@@ -1,6 +1,7 @@
 import type { ProbeResult, ToolContext, ToolDefinition } from "../define/tool.ts";
 import { type Effect, effectKey, isSettled } from "../domain/tool-call.ts";
-import { isJsonObject, type Json, type JsonObject, jsonCopy, stableStringify } from "../lib/json.ts";
+import { hashOf } from "../lib/hash.ts";
+import { isJsonObject, type Json, type JsonObject, jsonCopy } from "../lib/json.ts";
 import { viewOf } from "./call-view.ts";
 import type { TurnPorts } from "./ports.ts";
 import { misfitText, resultText } from "./tool-words.ts";
@@ -70,12 +71,12 @@ export class MadeCall {
   /** Checks the arguments, and has the ledger say that from here on the call may have happened. */
   async #begin(args: Record<string, unknown>): Promise<void> {
     const effect = this.#effect;
-    // An earlier attempt began it, with arguments that stand in the ledger: those run again, whatever hooks make of them now.
-    const wanted = this.isStarted ? effect.arguments : storable(args);
+    // It was begun before, with arguments that stand in the ledger: those run again, whatever hooks make of them now.
+    const wanted = effect.argumentsHash !== undefined ? effect.arguments : storable(args);
     const parsed = await this.tool.input.safeParseAsync(jsonCopy(wanted));
     if (!parsed.success) {
       // A schema that took the arguments once and refuses them now can not undo what was begun with them.
-      throw this.isStarted ? this.#unknown() : new CallRefused(misfitText(this.tool, parsed.error));
+      throw this.isStarted ? this.#unknown() : new CallRefused(misfitText(this.tool, parsed.error.issues));
     }
     this.#input = { value: parsed.data };
     if (this.isStarted) return;
@@ -147,9 +148,4 @@ function storable(args: unknown): JsonObject {
   }
   if (!isJsonObject(copy)) throw new CallRefused("A tool hook passed on arguments that are not a JSON object, so the tool was not executed.");
   return copy;
-}
-
-async function hashOf(args: Record<string, unknown>): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(stableStringify(args)));
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

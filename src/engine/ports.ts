@@ -27,6 +27,8 @@ export interface Turn {
   /** The run's own messages so far; what tools answered stands in `effects`. */
   messages: (UserMessage | AssistantMessage)[];
   effects: Effect[];
+  /** The first step that is the run's own; those before it were made in the run that it goes on from. Absent: 0. */
+  firstStep?: number;
   /** The session's state. Tools change it in place; the ports store what changed. */
   sessionState: Record<string, unknown>;
 }
@@ -65,5 +67,7 @@ export interface TurnPorts {
 /** How a turn ended. What it holds is not stored yet: the session writes it in the same commit as the end itself. */
 export type TurnOutcome =
   | { kind: "completed"; reply?: AssistantMessage; events: RunEventBody[]; finishReason: FinishReason }
+  /** Calls wait for people; what they wait for stands on their rows. */
+  | { kind: "paused"; waiting: Effect[]; events: RunEventBody[] }
   | { kind: "failed"; error: RunError; partial?: AssistantMessage; events: RunEventBody[] }
   | { kind: "cancelled" };

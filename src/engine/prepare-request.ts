@@ -2,7 +2,8 @@ import type { RunContext } from "../define/agent.ts";
 import { jsonEntries } from "../lib/json.ts";
 import { wellFormed } from "../lib/text.ts";
 import type { ModelRequest, ToolChoice } from "../models/model.ts";
-import { projectHistory, withToolResults } from "./history.ts";
+import { asModelsSee, projectHistory } from "./history.ts";
+import { ownReplies } from "./own-replies.ts";
 import type { Turn, TurnPorts } from "./ports.ts";
 
 /** What a turn works out once and uses for all its steps: instructions and dependencies may be functions with a cost. */
@@ -37,7 +38,7 @@ export function prepareRequest(turn: Turn, context: TurnContext): ModelRequest {
   const toolChoice = toolChoiceOf(turn);
   return {
     ...(context.system === undefined ? {} : { system: context.system }),
-    messages: [...context.history, ...withToolResults(turn.messages, turn.effects)],
+    messages: [...context.history, ...asModelsSee(turn.messages, turn.effects)],
     tools: agent.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     ...(toolChoice === undefined ? {} : { toolChoice }),
     ...(agent.generation === undefined ? {} : { options: agent.generation }),
@@ -46,11 +47,12 @@ export function prepareRequest(turn: Turn, context: TurnContext): ModelRequest {
 }
 
 /** A choice that forces a call holds until there is one: forced in every step, the model could never answer. */
-function toolChoiceOf({ agent, messages }: Turn): ToolChoice | undefined {
+function toolChoiceOf(turn: Turn): ToolChoice | undefined {
+  const { agent } = turn;
   const { toolChoice, tools } = agent;
   if (toolChoice === undefined || tools.length === 0) return undefined;
   const forces = toolChoice !== "auto" && toolChoice !== "none";
-  return forces && messages.some((message) => message.role === "assistant") ? undefined : toolChoice;
+  return forces && ownReplies(turn).length > 0 ? undefined : toolChoice;
 }
 
 async function resolveDependencies(given: Record<string, unknown>, context: RunContext): Promise<Record<string, unknown>> {

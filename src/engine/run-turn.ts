@@ -4,7 +4,8 @@ import type { RunError } from "../domain/run.ts";
 import type { Effect } from "../domain/tool-call.ts";
 import { addUsage, type Usage } from "../domain/usage.ts";
 import { type ModelFailure, type ModelRequest } from "../models/model.ts";
-import { executeTools, openCalls, unknownOutcome } from "./execute-tools.ts";
+import { executeTools, openCalls, unknownOutcome, waitingCalls } from "./execute-tools.ts";
+import { ownReplies } from "./own-replies.ts";
 import type { Turn, TurnOutcome, TurnPorts } from "./ports.ts";
 import { prepareContext, prepareRequest } from "./prepare-request.ts";
 import { isRetryable, retryDelay, toRunError } from "./retry.ts";
@@ -25,8 +26,12 @@ export async function runTurn(turn: Turn, ports: TurnPorts): Promise<TurnOutcome
     if (openCalls(turn).length > 0) await executeTools(turn, context, ports);
     if (ports.signal.aborted) return { kind: "cancelled" };
     // Asked of the ledger, not of this attempt: an earlier one may have been lost before it could say so.
+    const waiting = waitingCalls(turn);
+    if (waiting.length > 0) return { kind: "paused", waiting, events: [{ type: "text.completed" }] };
     const unknown = unknownOutcome(turn);
     if (unknown !== undefined) return failed(unknown);
+    // What a person has said about one call may have left another one open.
+    if (openCalls(turn).length > 0) continue;
 
     const last = turn.messages.at(-1);
     if (last?.role === "assistant" && last.toolCalls.length === 0) return { kind: "completed", events: [{ type: "text.completed" }], finishReason: last.finishReason };
@@ -65,10 +70,10 @@ const repliesOf = (turn: Turn): number => turn.messages.filter((message) => mess
 
 function limitReached(turn: Turn): RunError | undefined {
   const maxSteps = turn.agent.maxSteps ?? DEFAULT_MAX_STEPS;
-  if (repliesOf(turn) >= maxSteps) {
+  if (ownReplies(turn).length >= maxSteps) {
     return { type: "step_limit", message: `The run made ${maxSteps} model requests (the agent's maxSteps) without coming to an end.`, retryable: false };
   }
-  const newest = turn.messages.filter((message) => message.role === "assistant").slice(-MAX_BROKEN_REPLIES);
+  const newest = ownReplies(turn).slice(-MAX_BROKEN_REPLIES);
   const broken = newest.length === MAX_BROKEN_REPLIES && newest.every((reply) => reply.toolCalls.every((call) => call.invalid !== undefined));
   if (!broken) return undefined;
   return { type: "broken_tool_calls", message: `The model wrote tool calls that could not be read ${MAX_BROKEN_REPLIES} times in a row.`, retryable: false };

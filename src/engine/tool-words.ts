@@ -49,8 +49,8 @@ export function eventData(data: unknown): Json {
 }
 
 /** Why arguments do not fit a tool, for a model that is to do better. */
-export function misfitText(tool: ToolDefinition<any>, error: z.ZodError): string {
-  const problems = error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`);
+export function misfitText(tool: ToolDefinition<any>, issues: readonly z.core.$ZodIssue[]): string {
+  const problems = issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`);
   return shortened(`The arguments do not fit the tool "${tool.name}", so it was not executed. ${problems.join("; ")}`, MAX_ERROR_LENGTH);
 }
 

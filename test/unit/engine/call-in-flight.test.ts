@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { AgentOptions } from "../../../src/define/agent.ts";
 import { defineTool, type ProbeResult, type ToolContext, type ToolOptions } from "../../../src/define/tool.ts";
 import { call, reply, scripted } from "../../../src/models/scripted.ts";
-import { agentOf, deferred, expectSoundLog, Lab, settle } from "./harness.ts";
+import { agentOf, deferred, expectSoundLog, expectSoundPause, Lab, settle } from "./harness.ts";
 
 const TIME = 1_000;
 
@@ -42,7 +42,8 @@ async function endOf(lab: Lab, crash?: Parameters<Lab["attempt"]>[0]) {
   return ended;
 }
 
-const UNKNOWN = { status: "failed", error: { type: "tool_outcome_unknown", retryable: false } };
+/** The run waits for someone to say what became of the call. */
+const UNKNOWN = { status: "paused", waiting: ["c1"] };
 
 describe("a call whose time is up", () => {
   it.each(["none", "idempotent"] as const)("that is %s is made again with the same key and arguments, and a fresh signal", async (effect) => {
@@ -100,14 +101,19 @@ describe("a call whose time is up", () => {
     expect(model.requests[1]?.messages.at(-1)).toMatchObject({ isError: true, content: `The tool failed: it took longer than ${TIME} ms.` });
   });
 
-  it("that is `once` has an unknown outcome: the run fails with it, and the model is not asked again", async () => {
+  it("that is `once` has an unknown outcome: the run waits for someone to say, and the model is not asked again", async () => {
     const { tool, tries } = slow({ retries: 5 });
     const { lab, model } = labOf(tool);
     expect(await endOf(lab)).toMatchObject(UNKNOWN);
     expect(tries).toHaveLength(1);
     expect(model.requests).toHaveLength(1);
-    expect(lab.effect("c1")).toMatchObject({ status: "unknown", result: expect.stringContaining("may have happened") });
-    expectSoundLog(lab);
+    expect(lab.effect("c1")).toMatchObject({
+      status: "unknown",
+      result: expect.stringContaining("may have happened"),
+      requirement: { id: expect.any(String), kind: "unknown_outcome", shownHash: lab.effect("c1").argumentsHash },
+    });
+    expect(lab.open).toEqual({ c1: "unknown_outcome" });
+    expectSoundPause(lab);
   });
 
   it("that is `once` and ends after all tells its ledger row, once, and changes nothing else", async () => {
@@ -138,6 +144,7 @@ describe("a call whose time is up", () => {
     const { lab } = labOf(tool, { toolHooks: [({ arguments: args }, next) => next(args).catch(() => "It did not work, sorry.")] });
     expect(await endOf(lab)).toMatchObject(UNKNOWN);
     expect(lab.effect("c1").status).toBe("unknown");
+    expect(lab.open).toEqual({ c1: "unknown_outcome" });
   });
 
   describe("is asked about by its probe", () => {
@@ -222,7 +229,7 @@ describe("a call that was under way when its attempt was lost", () => {
     expectSoundLog(lab);
   });
 
-  it.each([BEGUN, MADE])("that is `once` is not made again: the run fails as unknown, after a crash at %j", async (crash) => {
+  it.each([BEGUN, MADE])("that is `once` is not made again: the run waits for someone to say, after a crash at %j", async (crash) => {
     const { tool, tries } = slow({ hangs: 0 });
     const { lab, model } = labOf(tool);
     await lab.attempt(crash);
@@ -231,18 +238,21 @@ describe("a call that was under way when its attempt was lost", () => {
     expect(tries).toHaveLength(before);
     expect(model.requests).toHaveLength(1);
     expect(lab.effect("c1").status).toBe("unknown");
+    expect(lab.open).toEqual({ c1: "unknown_outcome" });
+    expectSoundPause(lab);
   });
 
   it("stays unknown when that, too, is lost: a later attempt must not go on as if it were an answer", async () => {
     const { tool, tries } = slow({ hangs: 0 });
     const { lab, model } = labOf(tool);
     await lab.attempt(MADE);
-    // The second attempt dies between the row that says unknown and the end of the run.
+    // The second attempt dies between the row that says unknown and the pause.
     expect(await lab.attempt({ commit: lab.commits.length + 2, when: "after" })).toEqual({ status: "crashed" });
     expect(lab.effect("c1").status).toBe("unknown");
     expect(await endOf(lab)).toMatchObject(UNKNOWN);
     expect(tries).toHaveLength(1);
     expect(model.requests).toHaveLength(1);
+    expect(lab.open).toEqual({ c1: "unknown_outcome" });
   });
 
   it.each([
@@ -319,6 +329,126 @@ describe("a call that was under way when its attempt was lost", () => {
     expect(await endOf(lab)).toMatchObject({ status: "completed", content: "Done." });
     expect(tries).toHaveLength(1);
     expect(model.requests[1]?.messages.at(-1)).toMatchObject({ role: "tool", content: "ok" });
+  });
+});
+
+describe("a call that may have happened", () => {
+  /** A run that waits because the answer of a `once` call was lost. */
+  async function lost(options: Partial<AgentOptions> = {}, more: Partial<ToolOptions<z.ZodType>> = {}) {
+    const { tool, tries } = slow({ hangs: 0, ...more });
+    const made = labOf(tool, options, { a: 1 });
+    await made.lab.attempt({ commit: 5, when: "before" });
+    return { ...made, tries };
+  }
+
+  it("S361 happened, says a person: the result is the one that they give, and the call is not made again", async () => {
+    const { lab, model, tries } = await lost();
+    expect(await endOf(lab)).toMatchObject(UNKNOWN);
+    lab.answer("c1", { kind: "unknown_outcome", decision: "happened", result: "receipt 7" });
+    expect(await endOf(lab)).toMatchObject({ status: "completed", content: "Done." });
+    expect(tries).toHaveLength(1);
+    expect(model.requests[1]?.messages.at(-1)).toMatchObject({ role: "tool", content: "receipt 7", isError: false });
+    expect(lab.effect("c1")).toMatchObject({ status: "done", result: "receipt 7", requirement: { resolution: { decision: "happened" } } });
+    expectSoundLog(lab);
+  });
+
+  it("did not happen, says a person: it is made once more, with its arguments and its key", async () => {
+    const { lab, tries } = await lost();
+    await endOf(lab);
+    lab.answer("c1", { kind: "unknown_outcome", decision: "run" });
+    expect(await endOf(lab)).toMatchObject({ status: "completed", content: "Done." });
+    expect(tries.map(({ input, context }) => [input, context.idempotencyKey])).toEqual(Array.from({ length: 2 }, () => [{ a: 1 }, "run-1:0:0"]));
+    expect(lab.effect("c1")).toMatchObject({ status: "done", result: "ok" });
+    expectSoundLog(lab);
+  });
+
+  it("is left, says a person: nothing is made, and the model is told that nobody knows", async () => {
+    const { lab, model, tries } = await lost();
+    await endOf(lab);
+    lab.answer("c1", { kind: "unknown_outcome", decision: "skip" });
+    expect(await endOf(lab)).toMatchObject({ status: "completed" });
+    expect(tries).toHaveLength(1);
+    expect(model.requests[1]?.messages.at(-1)).toMatchObject({ content: "The outcome of this call is not known, and it was not made again." });
+    expect(lab.effect("c1").status).toBe("skipped");
+    expectSoundLog(lab);
+  });
+
+  it("is made again with the arguments that ran, whatever hooks make of them now", async () => {
+    let round = 0;
+    const { lab, tries } = await lost({ toolHooks: [({ arguments: args }, next) => next({ ...args, round: (round += 1) })] });
+    await endOf(lab);
+    lab.answer("c1", { kind: "unknown_outcome", decision: "run" });
+    expect(await endOf(lab)).toMatchObject({ status: "completed" });
+    expect(tries.map(({ input }) => input)).toEqual([
+      { a: 1, round: 1 },
+      { a: 1, round: 1 },
+    ]);
+    expect(lab.effect("c1").arguments).toEqual({ a: 1, round: 1 });
+  });
+
+  it("and is lost once more is asked about once more", async () => {
+    const { lab, tries } = await lost();
+    await endOf(lab);
+    const first = lab.effect("c1").requirement?.id;
+    lab.answer("c1", { kind: "unknown_outcome", decision: "run" });
+    // Continue, start of the call, and the crash before its result is stored.
+    expect(await lab.attempt({ commit: lab.commits.length + 3, when: "before" })).toEqual({ status: "crashed" });
+    expect(tries).toHaveLength(2);
+    expect(await endOf(lab)).toMatchObject(UNKNOWN);
+    expect(tries).toHaveLength(2);
+    expect(lab.effect("c1").requirement?.id).not.toBe(first);
+  });
+
+  it("and whose go-ahead is lost before the call began is made, once", async () => {
+    const { lab, tries } = await lost();
+    await endOf(lab);
+    lab.answer("c1", { kind: "unknown_outcome", decision: "run" });
+    expect(await lab.attempt({ commit: lab.commits.length + 2, when: "before" })).toEqual({ status: "crashed" });
+    expect(tries).toHaveLength(1);
+    expect(await endOf(lab)).toMatchObject({ status: "completed" });
+    expect(tries).toHaveLength(2);
+  });
+
+  it("is made again where the agent says so beforehand, on the record, and once", async () => {
+    const { lab, tries } = await lost({ onUnknown: "run" });
+    expect(await lab.attempt({ commit: lab.commits.length + 4, when: "before" })).toEqual({ status: "crashed" });
+    expect(tries).toHaveLength(2);
+    expect(lab.effect("c1")).toMatchObject({ status: "started", requirement: { kind: "unknown_outcome", resolution: { decision: "run" } } });
+    // Lost a second time, it is a person's to decide.
+    expect(await endOf(lab)).toMatchObject(UNKNOWN);
+    expect(tries).toHaveLength(2);
+  });
+
+  it("is left where the agent says so beforehand, and the run goes on", async () => {
+    const { lab, model, tries } = await lost({ onUnknown: "skip" });
+    expect(await endOf(lab)).toMatchObject({ status: "completed", content: "Done." });
+    expect(tries).toHaveLength(1);
+    expect(lab.effect("c1")).toMatchObject({ status: "skipped", requirement: { kind: "unknown_outcome", resolution: { decision: "skip" } } });
+    expect(model.requests[1]?.messages.at(-1)).toMatchObject({ content: "The outcome of this call is not known, and it was not made again." });
+    expectSoundLog(lab);
+  });
+
+  it("ends the run where the agent says so beforehand, and says why", async () => {
+    const { lab, model, tries } = await lost({ onUnknown: "fail" });
+    expect(await endOf(lab)).toMatchObject({ status: "failed", error: { type: "tool_outcome_unknown", retryable: false } });
+    expect(tries).toHaveLength(1);
+    expect(lab.effect("c1").status).toBe("unknown");
+    expect(lab.effect("c1").requirement).toBeUndefined();
+    expect(model.requests).toHaveLength(1);
+    expectSoundLog(lab);
+  });
+
+  it("holds back none of its siblings, and everything after them", async () => {
+    const { tool } = slow({ hangs: 0 });
+    let read = 0;
+    const reader = defineTool({ name: "read", description: "", effect: "none", execute: () => (read += 1) });
+    const model = scripted([reply(call("tool", {}, { id: "c1" }), call("read", {}, { id: "r1" })), reply("Done.")]);
+    const lab = new Lab({ agent: agentOf({ tools: [tool as never, reader as never] }), model });
+    await lab.attempt({ commit: 5, when: "before" });
+    expect(await endOf(lab)).toMatchObject(UNKNOWN);
+    expect(read).toBeGreaterThan(0);
+    expect(lab.effect("r1").status).toBe("done");
+    expect(model.requests).toHaveLength(1);
   });
 });
 

@@ -3,7 +3,9 @@ import { type AgentDefinition, type AgentOptions, defineAgent } from "../../../s
 import type { AssistantMessage, Message, UserMessage } from "../../../src/domain/message.ts";
 import { isDelta, isTerminalEvent, type RunEvent, type RunEventBody } from "../../../src/domain/run-event.ts";
 import type { RunInput } from "../../../src/domain/run.ts";
-import { type Effect, effectKey, isSettled } from "../../../src/domain/tool-call.ts";
+import type { Requirement, Resolution } from "../../../src/domain/requirement.ts";
+import { type Effect, effectKey, isSettled, isWaiting } from "../../../src/domain/tool-call.ts";
+import { viewOf } from "../../../src/engine/call-view.ts";
 import { withToolResults } from "../../../src/engine/history.ts";
 import type { PastRun, Turn, TurnOutcome, TurnPorts } from "../../../src/engine/ports.ts";
 import { runTurn } from "../../../src/engine/run-turn.ts";
@@ -134,6 +136,8 @@ export interface LabOptions {
   userId?: string;
   env?: Record<string, unknown>;
   clock?: HeldClock;
+  /** What it goes on from: another run's messages and ledger rows. */
+  from?: { messages: (UserMessage | AssistantMessage)[]; effects: Effect[] };
 }
 
 interface Attempt {
@@ -149,7 +153,8 @@ export type End =
   | { status: "crashed" }
   | { status: "completed"; content: string; finishReason: string }
   | { status: "failed"; error: Extract<TurnOutcome, { kind: "failed" }>["error"]; content: string }
-  | { status: "cancelled"; content: string };
+  | { status: "cancelled"; content: string }
+  | { status: "paused"; waiting: string[] };
 
 /**
  * A session in memory around one run: it stores what the engine commits as JSON, tells events, and loses everything else in a
@@ -189,7 +194,13 @@ export class Lab {
     this.clock = options.clock ?? new HeldClock();
     this.input = { message: "Do it.", ...options.input };
     this.state = JSON.stringify(options.state ?? {});
+    for (const message of options.from?.messages.slice(1) ?? []) this.messages.push(JSON.stringify(message));
+    for (const effect of options.from?.effects ?? []) this.#saveEffect(effect);
     this.#write([{ type: "run.started" }], "start");
+  }
+
+  get firstStep(): number {
+    return this.#options.from?.messages.filter((message) => message.role === "assistant").length ?? 0;
   }
 
   get attempts(): number {
@@ -243,6 +254,7 @@ export class Lab {
         input: this.input,
         messages: this.ownMessages,
         effects: this.effects,
+        firstStep: this.firstStep,
         sessionState: this.sessionState,
       },
       stateBefore: this.sessionState,
@@ -262,6 +274,18 @@ export class Lab {
     return this.#finish(attempt, outcome);
   }
 
+  /** What a person says about a call that waits: stored at once, as the session does it with the continue that follows. */
+  answer(callId: string, resolution: Resolution): void {
+    const effect = this.effect(callId);
+    if (!isWaiting(effect)) throw new Error(`The call "${callId}" does not wait.`);
+    this.#saveEffect({ ...effect, requirement: { ...(effect.requirement as Requirement), resolution, resolvedAt: this.clock.now() } });
+  }
+
+  /** What each waiting call waits for, by call id. */
+  get open(): Record<string, string> {
+    return Object.fromEntries(this.effects.filter(isWaiting).map((effect) => [effect.callId, (effect.requirement as Requirement).kind]));
+  }
+
   /** Attempts until one comes to an end. */
   async run(): Promise<End> {
     const end = await this.attempt();
@@ -276,7 +300,7 @@ export class Lab {
     const partial = attempt.text === "" ? undefined : this.#partial(attempt);
     attempt.controller.abort();
     this.#end(attempt, partial, [{ type: "run.cancelled", reason: "by the test" }]);
-    this.end = { status: "cancelled", content: contentOf(this.ownMessages, this.effects) };
+    this.end = { status: "cancelled", content: contentOf(this.ownMessages, this.effects, this) };
   }
 
   #ports(attempt: Attempt): TurnPorts {
@@ -343,6 +367,7 @@ export class Lab {
 
   #finish(attempt: Attempt, outcome: Exclude<TurnOutcome, { kind: "cancelled" }>): End {
     if (this.#dies("before")) return this.#dead(attempt);
+    if (outcome.kind === "paused") return this.#pause(attempt, outcome);
     const reply = outcome.kind === "completed" ? outcome.reply : outcome.partial;
     const terminal: RunEventBody =
       outcome.kind === "completed"
@@ -352,9 +377,19 @@ export class Lab {
     this.#end(attempt, reply, [...outcome.events, terminal]);
     attempt.controller.abort();
     if (this.#dies("after", -1)) return this.#dead(attempt);
-    const content = contentOf(this.ownMessages, this.effects);
+    const content = contentOf(this.ownMessages, this.effects, this);
     this.end = outcome.kind === "completed" ? { status: "completed", content, finishReason: outcome.finishReason } : { status: "failed", error: outcome.error, content };
     return this.end;
+  }
+
+  #pause(attempt: Attempt, { waiting, events }: Extract<TurnOutcome, { kind: "paused" }>): End {
+    attempt.closed = true;
+    for (const effect of waiting) this.#saveEffect(effect);
+    this.#saveState(attempt);
+    this.#write([...events, { type: "run.paused", content: contentOf(this.ownMessages, this.effects, this), calls: waiting.map(viewOf) }], "pause");
+    attempt.controller.abort();
+    if (this.#dies("after", -1)) return this.#dead(attempt);
+    return { status: "paused", waiting: waiting.map(({ callId }) => callId) };
   }
 
   #end(attempt: Attempt, reply: AssistantMessage | undefined, events: RunEventBody[]): void {
@@ -371,8 +406,9 @@ export class Lab {
     return { id: "partial", role: "assistant", createdAt: this.clock.now(), content: attempt.text, toolCalls: [], provider: this.model.provider, model: this.model.id, finishReason: "other:interrupted", partial: true };
   }
 
-  /** What a new attempt says first: which of the events that were told do not count. */
+  /** What a new attempt says first: that a paused run goes on, or which of the events that were told do not count. */
   #resume(): void {
+    if (this.events.at(-1)?.type === "run.paused") return this.#write([{ type: "run.continued" }], "continue");
     const lastMeaning = this.events.findLastIndex((event) => event.type === "model.completed" || event.type === "model.started" || event.type === "run.retried");
     const delta = this.events.slice(lastMeaning + 1).find(isDelta);
     const from = delta?.index ?? (this.events.at(-1)?.index ?? -1) + 1;
@@ -432,6 +468,13 @@ export function shownText(events: readonly RunEvent[]): string {
     }
   }
   return shown.map(({ text }) => text).join("");
+}
+
+/** What the log of a run must be that waits: no index missing or twice, no terminal event, and the pause last. */
+export function expectSoundPause(lab: Lab): void {
+  expect(lab.told.map((event) => event.index)).toEqual(lab.told.map((_, position) => position));
+  expect(lab.told.filter((event) => isTerminalEvent(event))).toEqual([]);
+  expect(lab.told.at(-1)).toMatchObject({ type: "run.paused", calls: Object.keys(lab.open).map((callId) => ({ callId })) });
 }
 
 /** What every log must be: no index missing or twice, one terminal event, and that one last. */
