@@ -8,10 +8,13 @@ import type { Model } from "../models/model.ts";
 import { applyProjections } from "../storage/apply-projection.ts";
 import { isRefusal } from "../storage/refusal.ts";
 import {
+  type ContinueRun,
   type CreateSession,
   type FollowRun,
   type FollowView,
+  type ImportSession,
   type PatchSession,
+  type ResolveApproval,
   type RunQuery,
   SESSION_PATHS,
   SESSION_QUERY_HEADER,
@@ -77,6 +80,21 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
     startRun(command: StartRun) {
       return this.#answer(() => this.#session.startRun(command));
     }
+    continueRun(command: ContinueRun) {
+      return this.#answer(() => this.#session.continueRun(command));
+    }
+    resolveApproval(command: ResolveApproval) {
+      return this.#answer(() => this.#session.resolveApproval(command));
+    }
+    readApproval(query: { approvalId: string; access: Access }) {
+      return this.#answer(() => this.#session.readApproval(query));
+    }
+    deleteApproval(command: { approvalId: string; access: Access }) {
+      return this.#answer(() => this.#session.deleteApproval(command));
+    }
+    importSession(command: ImportSession) {
+      return this.#answer(() => this.#session.importSession(command));
+    }
     cancelRun(command: RunQuery & { reason?: string }) {
       return this.#answer(() => this.#session.cancelRun(command));
     }
@@ -137,6 +155,13 @@ export function makeAgentSession(parts: AgentSessionParts): AgentSessionClass {
         const { command, view } = await request.json<{ command: StartRun; view: FollowView }>();
         const started = await this.#session.startRun(command);
         return started.ok ? this.#session.follow({ ...view, runId: command.runId, access: command.access }) : started;
+      }
+      if (path === SESSION_PATHS.continue) {
+        const { command, view } = await request.json<{ command: ContinueRun; view: FollowView }>();
+        const continued = await this.#session.continueRun(command);
+        if (!continued.ok) return continued;
+        const { runId, after } = continued.value;
+        return this.#session.follow({ ...view, after: Math.max(view.after, after), runId, access: command.access });
       }
       const query = JSON.parse(decodeURIComponent(request.headers.get(SESSION_QUERY_HEADER) ?? "{}"));
       if (path === SESSION_PATHS.follow) return this.#session.follow(query as FollowRun);

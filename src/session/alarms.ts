@@ -1,7 +1,7 @@
 import type { Clock } from "../lib/clock.ts";
 
-/** Names of what an object can be woken for. `grace:<run>` is one a run. */
-export type AlarmName = "lease" | "outbox" | "retention" | `grace:${string}`;
+/** Names of what an object can be woken for. `grace:<run>` and `expiry:<approval>` are one each. */
+export type AlarmName = "lease" | "outbox" | "retention" | `grace:${string}` | `expiry:${string}`;
 
 /** An alarm that is later than this was given up: the platform tries six times and then no more. */
 const GIVEN_UP_MS = 60_000;

@@ -1,15 +1,20 @@
 import { EventSourceParserStream } from "eventsource-parser/stream";
+import type { Approval } from "../domain/approval.ts";
 import { AppError, type ErrorInfo, type Result } from "../domain/errors.ts";
 import type { Access } from "../domain/principal.ts";
 import type { RunStatus } from "../domain/run.ts";
 import type { Session } from "../domain/session.ts";
 import { systemClock } from "../lib/clock.ts";
 import {
+  type ContinuedRun,
+  type ContinueRun,
   type CreateSession,
   type FollowRun,
   type FollowView,
+  type ImportSession,
   type PatchSession,
   type PolledEvents,
+  type ResolveApproval,
   type RunQuery,
   type RunReading,
   SESSION_PATHS,
@@ -33,8 +38,13 @@ export interface SessionClient {
   startRun(command: StartRun): Promise<StartedRun>;
   /** Starts and answers with the run's stream. */
   startAndFollow(command: StartRun, view: FollowView, signal?: AbortSignal): Promise<Response>;
-  /** Starts, waits for the run's end, and reads it. */
+  /** Starts, waits until the run ends or pauses, and reads it. */
   startAndWait(command: StartRun, signal?: AbortSignal): Promise<RunReading>;
+  continueRun(command: ContinueRun): Promise<ContinuedRun>;
+  /** Continues and answers with the stream of what is new. */
+  continueAndFollow(command: ContinueRun, view: FollowView, signal?: AbortSignal): Promise<Response>;
+  /** Continues, waits until the run, or the sibling that comes of it, ends or pauses, and reads it. */
+  continueAndWait(command: ContinueRun, signal?: AbortSignal): Promise<RunReading>;
   follow(query: FollowRun, signal?: AbortSignal): Promise<Response>;
   /** Opens a WebSocket. Nothing of the client's request goes along: who is asking has been found out before. */
   socket(query: SocketQuery): Promise<Response>;
@@ -42,7 +52,11 @@ export interface SessionClient {
   readRun(query: RunQuery): Promise<RunReading>;
   readRuns(query: { access: Access }): Promise<RunReading[]>;
   pollEvents(query: RunQuery & { after: number; waitMs: number }): Promise<PolledEvents>;
+  resolveApproval(command: ResolveApproval): Promise<Approval>;
+  readApproval(query: { approvalId: string; access: Access }): Promise<Approval>;
+  deleteApproval(command: { approvalId: string; access: Access }): Promise<void>;
   createSession(command: CreateSession): Promise<Session>;
+  importSession(command: ImportSession): Promise<Session>;
   readSession(query: { access: Access }): Promise<Session>;
   patchSession(command: PatchSession): Promise<Session>;
   deleteSession(command: { access: Access }): Promise<void>;
@@ -83,6 +97,21 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
   const follow = (query: FollowRun, signal?: AbortSignal) => open(SESSION_PATHS.follow, { query, signal });
   const startAndFollow = (start: StartRun, view: FollowView, signal?: AbortSignal) =>
     open(SESSION_PATHS.start, { body: { command: start, view }, signal });
+  const continueRun = (proceed: ContinueRun) => command((session) => session.continueRun(proceed));
+
+  /** Waits on a stream that tells of a run's next end or pause alone, and reads the run. The query is what the stream began with. */
+  async function readAtEnd(stream: Response, { after, ...run }: RunQuery & { after: number }, signal?: AbortSignal): Promise<RunReading> {
+    for (let lost = 0, openedAt = systemClock.now(); !(await hasEnded(stream, signal)); lost++) {
+      // The stream broke before the end: the object was reset in mid-turn. Following again is what wakes it.
+      if (systemClock.now() - openedAt > STEADY_MS) lost = 0;
+      if (lost === LOST_STREAMS) throw unreachable(run.runId, sessionId);
+      await systemClock.sleep(delayOf(lost), signal);
+      signal?.throwIfAborted();
+      openedAt = systemClock.now();
+      stream = await follow({ ...END_ALONE, ...run, after }, signal);
+    }
+    return command((session) => session.readRun(run));
+  }
 
   return {
     startRun: (start) => command((session) => session.startRun(start)),
@@ -90,19 +119,18 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
     follow,
 
     async startAndWait(start, signal) {
-      const view: FollowView = { after: -1, framing: "plain", only: "end" };
-      const query: RunQuery = { runId: start.runId, access: start.access };
-      let stream = await startAndFollow(start, view, signal);
-      for (let lost = 0, openedAt = systemClock.now(); !(await hasEnded(stream, signal)); lost++) {
-        // The stream broke before the end: the object was reset in mid-turn. Following again is what wakes it.
-        if (systemClock.now() - openedAt > STEADY_MS) lost = 0;
-        if (lost === LOST_STREAMS) throw unreachable(start);
-        await systemClock.sleep(delayOf(lost), signal);
-        signal?.throwIfAborted();
-        openedAt = systemClock.now();
-        stream = await follow({ ...view, ...query }, signal);
-      }
-      return command((session) => session.readRun(query));
+      const query = { runId: start.runId, access: start.access, after: -1 };
+      return readAtEnd(await startAndFollow(start, { ...END_ALONE, after: -1 }, signal), query, signal);
+    },
+
+    continueRun,
+    continueAndFollow: (proceed, view, signal) => open(SESSION_PATHS.continue, { body: { command: proceed, view }, signal }),
+
+    async continueAndWait(proceed, signal) {
+      // Which run goes on is the object's answer, so it is asked first and then followed.
+      const { runId, after } = await continueRun(proceed);
+      const query = { runId, access: proceed.access, after };
+      return readAtEnd(await follow({ ...END_ALONE, ...query }, signal), query, signal);
     },
 
     socket: (query) => open(SESSION_PATHS.socket, { query, headers: { upgrade: "websocket" } }),
@@ -111,8 +139,14 @@ export function sessionClient(namespace: SessionNamespace, sessionId: string): S
     readRun: (query) => command((session) => session.readRun(query)),
     readRuns: (query) => command((session) => session.readRuns(query)),
     pollEvents: (query) => command((session) => session.pollEvents(query)),
-    // Not repeated: the second one would be told that the first one's session exists.
+    resolveApproval: (resolve) => command((session) => session.resolveApproval(resolve)),
+    readApproval: (query) => command((session) => session.readApproval(query)),
+    deleteApproval: async (remove) => {
+      await command((session) => session.deleteApproval(remove));
+    },
+    // These two are not repeated: the second one would be told that the first one's session exists.
     createSession: (create) => command((session) => session.createSession(create), false),
+    importSession: (copy) => command((session) => session.importSession(copy), false),
     readSession: (query) => command((session) => session.readSession(query)),
     patchSession: (patch) => command((session) => session.patchSession(patch)),
     deleteSession: async (remove) => {
@@ -152,10 +186,13 @@ async function attempt<T>(call: () => Promise<T>, repeatable: boolean): Promise<
 
 const delayOf = (tried: number): number => Math.min(FIRST_DELAY_MS * 2 ** tried, LAST_DELAY_MS);
 
-const unreachable = (start: StartRun) =>
+/** A view of a run's next end or pause, and of nothing else. */
+const END_ALONE = { framing: "plain", only: "end" } as const;
+
+const unreachable = (runId: string, sessionId: string) =>
   new AppError("unavailable", "The run goes on, but its session could not be reached for long enough to see its end.", {
-    run_id: start.runId,
-    session_id: start.sessionId,
+    run_id: runId,
+    session_id: sessionId,
     retry_after: 1,
   });
 
@@ -165,7 +202,7 @@ async function refuseOr(answer: Response): Promise<Response> {
   throw AppError.from(await answer.json<ErrorInfo>());
 }
 
-/** Reads a stream that tells of a run's end alone. `false`: it broke before that. */
+/** Reads a stream that tells of a run's end or pause alone. `false`: it broke before that. */
 async function hasEnded(stream: Response, signal: AbortSignal | undefined): Promise<boolean> {
   if (stream.body === null) return false;
   const events = stream.body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());

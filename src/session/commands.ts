@@ -1,3 +1,4 @@
+import type { Approval } from "../domain/approval.ts";
 import type { ComponentRef } from "../domain/component.ts";
 import type { Result } from "../domain/errors.ts";
 import type { Access } from "../domain/principal.ts";
@@ -31,6 +32,76 @@ export interface StartedRun {
   runId: string;
   sessionId: string;
   status: RunStatus;
+}
+
+/** What someone says about one paused call. Which fields count follows from what the call waits for. */
+export interface Answer {
+  /** One of the two names the call. */
+  requirementId?: string;
+  callId?: string;
+  confirmed?: boolean;
+  note?: string;
+  /** Arguments to run with instead of the model's. */
+  arguments?: Record<string, unknown>;
+  /** Values by field name. */
+  values?: Record<string, unknown>;
+  /** Someone has answered, even if the values are none but those that the model wrote. */
+  answered?: boolean;
+  /** Selected labels, a list a question. */
+  selections?: string[][];
+  result?: string;
+  outcome?: "happened" | "run" | "skip";
+}
+
+/** Asks that a run goes on: a paused one in place, an ended one as a sibling. */
+export interface ContinueRun extends RunQuery {
+  /** Minted at the edge, for the case that a sibling comes of it. */
+  newRunId: string;
+  /** Who asks, for the record of what was decided. */
+  by?: string;
+  answers?: Answer[];
+  /** A user message to go on with. */
+  input?: string;
+  /** How much of the source's messages to keep: all, through the last user message, or the first so many. */
+  continueFrom: "end" | "last_user" | number;
+  fork: boolean;
+  regenerate: boolean;
+  /** With `regenerate`: whether the source is marked as replaced. */
+  replaceOriginal: boolean;
+  background: boolean;
+  stream: boolean;
+  onBusy: OnBusy;
+  onDisconnect: number | "keep";
+}
+
+export interface ContinuedRun extends StartedRun {
+  /** Its last event before it went on: what comes after is new. */
+  after: number;
+}
+
+/** A decision on an approval. */
+export interface ResolveApproval {
+  approvalId: string;
+  access: Access;
+  /** The subject that decides; absent for a key without one. */
+  by?: string;
+  decision: "approved" | "rejected";
+  data?: Record<string, unknown>;
+  /** Hash of what was shown: another one is a decision on something else. */
+  shownHash?: string;
+  /** Goes on at once, waiting for the line if it must. */
+  thenContinue: boolean;
+}
+
+/** Everything of a session that a copy of it begins with. */
+export interface ImportSession {
+  sessionId: string;
+  access: Access;
+  userId?: string;
+  source: Session;
+  runs: RunReading[];
+  /** A new id for each of them, in their order. */
+  runIds: string[];
 }
 
 /** How a follower wants to see a run's log. */
@@ -96,6 +167,15 @@ export interface PatchSession {
 export interface SessionCommands {
   startRun(command: StartRun): Promise<Result<StartedRun>>;
   cancelRun(command: RunQuery & { reason?: string }): Promise<Result<{ status: RunStatus }>>;
+  /** A paused run in place, an ended one as a sibling; a run that runs already is attached to. */
+  continueRun(command: ContinueRun): Promise<Result<ContinuedRun>>;
+  /** Decides on an approval. Nothing runs by it, unless `thenContinue` says so. */
+  resolveApproval(command: ResolveApproval): Promise<Result<Approval>>;
+  readApproval(query: { approvalId: string; access: Access }): Promise<Result<Approval>>;
+  /** The record goes, and what waited for it stays blocked. */
+  deleteApproval(command: { approvalId: string; access: Access }): Promise<Result<null>>;
+  /** Makes a new session of another one's ended runs. */
+  importSession(command: ImportSession): Promise<Result<Session>>;
   /** `not_found` where the object holds no such run for the asker. `details.empty` says that it holds nothing at all. */
   readRun(query: RunQuery): Promise<Result<RunReading>>;
   /** Top-level runs in the order they were accepted. */
@@ -117,7 +197,7 @@ export interface SessionCommands {
 }
 
 /** Streams and sockets go through `fetch`, under these paths. The query travels as JSON in the header below. */
-export const SESSION_PATHS = { start: "/start", follow: "/follow", socket: "/socket" } as const;
+export const SESSION_PATHS = { start: "/start", continue: "/continue", follow: "/follow", socket: "/socket" } as const;
 export const SESSION_QUERY_HEADER = "x-signalbox-query";
 /** Set on an answer of the object that is a refusal: its body is an `ErrorInfo`. */
 export const SESSION_REFUSAL_HEADER = "x-signalbox-refused";

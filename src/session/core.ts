@@ -1,7 +1,7 @@
 import type { Registry } from "../components/registry.ts";
 import type { ModelChoice } from "../define/agent.ts";
 import type { Projection } from "../domain/projection.ts";
-import type { RunEvent, RunEventBody } from "../domain/run-event.ts";
+import { endsSegment, type RunEvent, type RunEventBody } from "../domain/run-event.ts";
 import { isTerminal, type Run, type RunRecord } from "../domain/run.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Model } from "../models/model.ts";
@@ -35,6 +35,8 @@ export interface SessionParts {
 /** SQLite reads this as "no limit". */
 const ALL_ROWS = -1;
 
+const APPROVAL = "approval:";
+
 /** A commit that is made but maybe not on disk yet. */
 export interface Written {
   tell: () => void;
@@ -47,9 +49,10 @@ export class SessionCore {
   readonly alarms: Alarms;
   readonly outbox: Outbox;
   readonly #logs = new Map<number, EventLog>();
-  readonly #pinned = new Set<number>();
-  /** Runs that have ended, but whose end was not told yet: to readers they still run. */
-  readonly #unannounced = new Map<string, Run>();
+  /** How many turns and tellings need the log of a run, by ordinal. */
+  readonly #pinned = new Map<number, number>();
+  /** Runs whose newest changes were not told yet, as they were before each of those, oldest first: readers see the first. */
+  readonly #untold = new Map<string, Run[]>();
 
   constructor(parts: SessionParts) {
     const { storage, clock } = parts;
@@ -127,10 +130,10 @@ export class SessionCore {
     const known = this.#logs.get(stored.ordinal);
     if (known !== undefined) return known;
     const { storage, clock, encoder } = this.parts;
-    const storedThrough = this.#lastStoredIndex(stored.ordinal);
-    const ended = isTerminal(stored.run.status);
-    // Where a crash left a run, anything that was reserved may have been told. The first log of a run begins at 0.
-    const mayBeTold = storedThrough === -1 || ended ? 0 : stored.reservedUntil;
+    const last = this.#lastStored(stored);
+    const storedThrough = last?.index ?? -1;
+    // Where a crash left a run, anything that was reserved may have been told. At its start, its end and its pauses nothing was that is not stored.
+    const mayBeTold = last === undefined || endsSegment(last) ? 0 : stored.reservedUntil;
     const log: EventLog = new EventLog(
       {
         sql: storage.sql,
@@ -144,7 +147,12 @@ export class SessionCore {
           void storage.sync().then(written.tell);
         },
       },
-      { next: Math.max(mayBeTold, storedThrough + 1), storedThrough, reservedUntil: stored.reservedUntil },
+      {
+        next: Math.max(mayBeTold, storedThrough + 1),
+        storedThrough,
+        reservedUntil: stored.reservedUntil,
+        ...(last !== undefined && this.#untold.has(stored.run.runId) ? { untold: last } : {}),
+      },
     );
     this.#logs.set(stored.ordinal, log);
     return log;
@@ -152,10 +160,12 @@ export class SessionCore {
 
   /** A turn writes this log: it must stay the only one of its run until the turn's end was told. */
   pin(stored: StoredRun): void {
-    this.#pinned.add(stored.ordinal);
+    this.#pinned.set(stored.ordinal, (this.#pinned.get(stored.ordinal) ?? 0) + 1);
   }
 
   unpin(stored: StoredRun): void {
+    const others = (this.#pinned.get(stored.ordinal) ?? 1) - 1;
+    if (others > 0) return void this.#pinned.set(stored.ordinal, others);
     this.#pinned.delete(stored.ordinal);
     this.release(stored);
   }
@@ -168,24 +178,30 @@ export class SessionCore {
     this.#logs.delete(stored.ordinal);
   }
 
-  /** A run as it was told: until its end is told it still shows as it was before. */
+  /** A run as it was told: until its end or pause is told it still shows as it was before. */
   told(stored: StoredRun): Run {
-    return this.#unannounced.get(stored.run.runId) ?? stored.run;
+    return this.#untold.get(stored.run.runId)?.[0] ?? stored.run;
   }
 
-  holdBack(before: Run): void {
-    this.#unannounced.set(before.runId, before);
+  /**
+   * Readers go on seeing the run as it was before a change, until the function that this gives back is called. A later
+   * change may be told before an earlier one; it then tells both.
+   */
+  holdBack(before: Run): () => void {
+    this.#untold.set(before.runId, [...(this.#untold.get(before.runId) ?? []), before]);
+    return () => {
+      const held = this.#untold.get(before.runId) ?? [];
+      const left = held.slice(held.indexOf(before) + 1);
+      if (!held.includes(before)) return;
+      if (left.length > 0) this.#untold.set(before.runId, left);
+      else this.#untold.delete(before.runId);
+    };
   }
 
-  announce(runId: string): void {
-    this.#unannounced.delete(runId);
-  }
-
-  #lastStoredIndex(ordinal: number): number {
+  #lastStored(stored: StoredRun): RunEvent | undefined {
     const { sql } = this.parts.storage;
-    const last = sql.exec<{ first: number | null }>("SELECT MAX(first) AS first FROM events WHERE run = ?", ordinal).one().first;
-    if (last === null) return -1;
-    return readEvents(sql, ordinal, last - 1, 1, () => "").at(-1)?.index ?? -1;
+    const last = sql.exec<{ first: number | null }>("SELECT MAX(first) AS first FROM events WHERE run = ?", stored.ordinal).one().first;
+    return last === null ? undefined : readEvents(sql, stored.ordinal, last - 1, 1, () => "").at(-1);
   }
 
   /** Every event of a run's log that is in storage. */
@@ -198,7 +214,7 @@ export class SessionCore {
   }
 
   #content(stored: StoredRun): string {
-    return contentOf(this.store.messages(stored), this.store.effects(stored.ordinal));
+    return contentOf(this.store.messages(stored), this.store.effects(stored.ordinal), stored.run);
   }
 
   #project(entity: Entity): Projection | undefined {
@@ -211,8 +227,14 @@ export class SessionCore {
       return tombstone === undefined ? undefined : { kind: "session-deleted", sessionId: tombstone.sessionId, version: tombstone.version };
     }
     if (entity.startsWith(PARKED)) return this.#projectParked(entity.slice(PARKED.length) as RowEntity);
-    const stored = this.store.run(entity.slice("run:".length));
     const session = this.store.session();
+    if (entity.startsWith(APPROVAL)) {
+      if (session === undefined) return undefined;
+      const approvalId = entity.slice(APPROVAL.length);
+      const approval = this.store.approval(approvalId);
+      return approval === undefined ? { kind: "approval-deleted", sessionId: session.sessionId, approvalId } : { kind: "approval", approval, sessionVersion: session.version };
+    }
+    const stored = this.store.run(entity.slice("run:".length));
     if (stored === undefined || session === undefined) return undefined;
     const placed = { kind: "run" as const, ordinal: stored.ordinal, sessionVersion: session.version };
     if (!isTerminal(stored.run.status)) return { ...placed, run: { ...stored.run, messages: [], effects: [] } };

@@ -51,13 +51,18 @@ export class EventLog {
   #pendingCharacters = 0;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(parts: EventLogParts, position: { next: number; storedThrough: number; reservedUntil: number }) {
+  /** `untold` is the last stored event, where it may not be told yet. */
+  constructor(parts: EventLogParts, position: { next: number; storedThrough: number; reservedUntil: number; untold?: RunEvent }) {
     this.#parts = parts;
     this.identity = parts.identity;
     this.#next = position.next;
     this.#storedThrough = position.storedThrough;
     this.#told = position.next - 1;
     this.#reservedUntil = position.reservedUntil;
+    if (position.untold === undefined) return;
+    this.#told = position.untold.index - 1;
+    this.#recent.push(position.untold);
+    this.#unsynced.push(position.untold.index);
   }
 
   get nextIndex(): number {

@@ -1,3 +1,4 @@
+import type { Approval } from "../domain/approval.ts";
 import { isTerminal, type Run, type RunRecord } from "../domain/run.ts";
 import type { RunEvent } from "../domain/run-event.ts";
 import { restoreSession } from "../storage/restore-session.ts";
@@ -10,6 +11,9 @@ import { ownMessages } from "./transcript.ts";
 /** Nobody knows how far the log of a lost run had come; its end is told beyond anything it can have reached. */
 const BEYOND_LOST_LOG = 1_000_000;
 
+/** What is wrong with a run that was unfinished when its object lost everything. */
+const LOST = "object_lost";
+
 /**
  * An object that holds nothing becomes what D1 knows: the session, its owner, and its finished runs. A run that D1 shows as
  * unfinished was lost with the object; nobody can know what it did, so it is never taken up again.
@@ -19,7 +23,7 @@ export async function fillFromD1(bindings: StorageBindings, core: SessionCore, s
   if (known === undefined) return 0;
   const runs: StoredRun[] = [];
   if (known.session !== undefined) for await (const run of known.runs) runs.push(run);
-  const { session, highestVersion } = known;
+  const { session, highestVersion, approvals } = known;
   // While D1 was read, a session may have been begun here.
   if (session === undefined || core.store.session() !== undefined) return Math.max(known.deletedVersion ?? 0, highestVersion);
 
@@ -28,14 +32,16 @@ export async function fillFromD1(bindings: StorageBindings, core: SessionCore, s
     core.store.saveSession({ ...session, version: highestVersion + 1 });
     core.outbox.put("session");
     for (const { record, events } of runs) {
-      if (isTerminal(record.status)) insert(core, record, events);
+      if (isTerminal(record.status)) importRun(core, record, events);
       else insertLost(core, record);
     }
+    for (const approval of approvals) insertApproval(core, approval);
   });
   return highestVersion;
 }
 
-function insert(core: SessionCore, record: RunRecord, events: readonly RunEvent[]): void {
+/** Writes an ended run as it was read elsewhere. Call inside the transaction. */
+export function importRun(core: SessionCore, record: RunRecord, events: readonly RunEvent[]): void {
   const { messages: _messages, effects, ...run } = record;
   const stored = core.store.insertRun({ ...run, content: "" }, 0, 0);
   ownMessages(record)
@@ -51,12 +57,21 @@ function insert(core: SessionCore, record: RunRecord, events: readonly RunEvent[
 
 function insertLost(core: SessionCore, record: RunRecord): void {
   const now = core.parts.clock.now();
-  const error = { type: "object_lost", message: "The session's storage was lost while the run was unfinished; what it did is not known.", retryable: false };
+  const error = { type: LOST, message: "The session's storage was lost while the run was unfinished; what it did is not known.", retryable: false };
   const run: Run = { ...record, status: "failed", error, endedAt: now, updatedAt: now, version: record.version + 1 };
   const events: RunEvent[] = [
     { index: BEYOND_LOST_LOG, at: now, type: "run.retried", attempt: record.attempt, maxAttempts: record.attempt, delayMs: 0, reason: "crash", discarded: { from: 0, to: BEYOND_LOST_LOG - 1 } },
     { index: BEYOND_LOST_LOG + 1, at: now, type: "run.failed", error },
   ];
-  insert(core, { ...run, messages: [], effects: [] }, events);
+  importRun(core, { ...run, messages: [], effects: [] }, events);
   core.outbox.put(`run:${run.runId}`);
+}
+
+/** Of a lost run nobody can decide anything any more. */
+function insertApproval(core: SessionCore, approval: Approval): void {
+  const run = core.store.run(approval.runId)?.run;
+  if (run === undefined || run.error?.type !== LOST || approval.runStatus === run.status) return core.store.saveApproval(approval);
+  const status = approval.status === "pending" ? "cancelled" : approval.status;
+  core.store.saveApproval({ ...approval, status, runStatus: run.status, updatedAt: core.parts.clock.now(), version: approval.version + 1 });
+  core.outbox.put(`approval:${approval.id}`);
 }

@@ -4,7 +4,7 @@ import type { AssistantMessage } from "../domain/message.ts";
 import { isDelta, type RunEventBody } from "../domain/run-event.ts";
 import type { Effect } from "../domain/tool-call.ts";
 import type { PastRun, Turn, TurnPorts } from "../engine/ports.ts";
-import { withToolResults } from "../engine/history.ts";
+import { asModelsSee, isHistory } from "../engine/history.ts";
 import type { Model } from "../models/model.ts";
 import type { SessionCore } from "./core.ts";
 import type { EventLog } from "./event-log.ts";
@@ -52,6 +52,7 @@ export class LiveTurn implements TurnPorts {
       input: run.input,
       messages: core.store.messages(stored),
       effects: core.store.effects(stored.ordinal),
+      ...(run.firstStep === undefined ? {} : { firstStep: run.firstStep }),
       sessionState: given.state,
     };
   }
@@ -96,14 +97,20 @@ export class LiveTurn implements TurnPorts {
   }
 
   *pastRuns(): Generator<PastRun> {
-    for (const { stored, messages, effects } of this.#core.store.runsBefore(this.stored.ordinal)) {
+    const lines = new Set([this.#core.store.lineOf(this.stored.run)]);
+    // A branch stands in history where its source stood: what came after the source is another line's.
+    for (const { stored, messages, effects } of this.#core.store.runsBefore(this.stored.run.historyBefore ?? this.stored.ordinal)) {
       const { run } = stored;
+      // Branches of one run hold the same messages. The newest of them is where the conversation stands.
+      const line = this.#core.store.lineOf(run);
+      if (lines.has(line)) continue;
+      if (isHistory(run.status, this.turn.agent)) lines.add(line);
       yield {
         runId: run.runId,
         status: run.status,
         componentId: run.component.id,
         ...(run.parentRunId === undefined ? {} : { parentRunId: run.parentRunId }),
-        messages: () => withToolResults(messages(), effects()),
+        messages: () => asModelsSee(messages(), effects()),
       };
     }
   }

@@ -2,8 +2,8 @@ import type { Projection } from "../domain/projection.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Alarms } from "./alarms.ts";
 
-/** What D1 can be told of: the session's row, a run's row, or that the session is gone. */
-export type RowEntity = "session" | "deleted" | `run:${string}`;
+/** What D1 can be told of: the session's row, a run's, an approval's, or that the session is gone. */
+export type RowEntity = "session" | "deleted" | `run:${string}` | `approval:${string}`;
 /** What D1 must hear of: one of those, or that one of them is parked, or is not any more. */
 export type Entity = RowEntity | `parked:${RowEntity}`;
 
@@ -57,6 +57,14 @@ interface Entry {
   marked: boolean;
 }
 
+/** An entry that someone waits for, as it was when they came. */
+interface Wanted {
+  entity: Entity;
+  entry: Entry;
+  changes: number;
+  refusals: number;
+}
+
 type EntryRow = { entity: string; tries: number; parked: string | null; parked_at: number | null; release: string | null };
 
 /**
@@ -71,6 +79,8 @@ export class Outbox {
   readonly #parts: OutboxParts;
   readonly #entries = new Map<Entity, Entry>();
   #delivering: Promise<void> | undefined;
+  /** Who waits for the end of the next try, whoever makes it. */
+  #awaitingTry: (() => void)[] = [];
   /** Tries in a row that did not reach D1. */
   #failures = 0;
   /** D1 was not reached: nothing is tried before this, unless something new is to be told. */
@@ -99,6 +109,11 @@ export class Outbox {
   /** D1 does not know everything, whether or not it will be tried. */
   get owes(): boolean {
     return [...this.#entries.values()].some(isUndelivered);
+  }
+
+  /** What D1 is still to be told and will be. */
+  waiting(): Entity[] {
+    return [...this.#entries].flatMap(([entity, entry]) => (isWaiting(entry) ? [entity] : []));
   }
 
   /** Why the entity is set aside, if it is. */
@@ -140,6 +155,7 @@ export class Outbox {
   /** Everything but a session's end is forgotten with it. A delivery that is under way ends without a trace. */
   forget(): void {
     this.#entries.clear();
+    this.#tried();
   }
 
   /** Delivers what is due. Resolves when this try is over, whether or not D1 took it. */
@@ -162,20 +178,31 @@ export class Outbox {
 
   /** Resolves when D1 has the entities as they are now or has refused them, or after `ms`. */
   async waitFor(entities: readonly Entity[], ms: number): Promise<void> {
-    const wanted = entities.flatMap((entity) => {
-      const entry = this.#entries.get(entity);
-      return entry === undefined ? [] : [{ entry, changes: entry.changes, refusals: entry.refusals }];
-    });
-    const isOpen = () => wanted.some(({ entry, changes, refusals }) => entry.delivered < changes && entry.refusals <= refusals);
     const timeUp = new AbortController();
-    const limit = this.#parts.clock.sleep(ms, timeUp.signal).then(() => "late" as const);
+    const limit = this.#parts.clock.sleep(ms, timeUp.signal);
     try {
-      while (isOpen()) {
-        // Where nothing is due, D1 was not reached: the alarm tries again, and whoever waits here has waited long enough then.
-        if ((await Promise.race([this.#isIdle ? limit : this.kick(), limit])) === "late") return;
-      }
+      await this.#wait(entities, ({ entry, refusals }) => entry.refusals > refusals, limit);
     } finally {
       timeUp.abort();
+    }
+  }
+
+  /** Resolves when D1 has the entities as they are now, however long that takes, or has set them aside. */
+  async waitUntilHeld(entities: readonly Entity[]): Promise<void> {
+    await this.#wait(entities, ({ entry }) => entry.refusals >= MAX_REFUSALS, new Promise<void>(() => {}));
+  }
+
+  async #wait(entities: readonly Entity[], isHopeless: (wanted: Wanted) => boolean, limit: Promise<void>): Promise<void> {
+    const wanted = entities.flatMap((entity): Wanted[] => {
+      const entry = this.#entries.get(entity);
+      return entry === undefined ? [] : [{ entity, entry, changes: entry.changes, refusals: entry.refusals }];
+    });
+    // What was forgotten with its session will never be delivered, and nobody need wait for it.
+    const isOpen = (one: Wanted) => one.entry.delivered < one.changes && this.#entries.get(one.entity) === one.entry && !isHopeless(one);
+    while (wanted.some(isOpen)) {
+      // Where nothing is due, D1 was not reached, and the alarm tries again.
+      const tried = this.#isIdle ? new Promise<void>((resolve) => this.#awaitingTry.push(resolve)) : this.kick();
+      if ((await Promise.race([tried, limit.then(() => "late" as const)])) === "late") return;
     }
   }
 
@@ -200,6 +227,7 @@ export class Outbox {
     } finally {
       // In the same moment as the last look, so that nobody joins a try that will not look again.
       this.#delivering = undefined;
+      this.#tried();
     }
   }
 
@@ -248,6 +276,10 @@ export class Outbox {
 
   #isRefusal(error: unknown): boolean {
     return error instanceof Unreadable || this.#parts.isRefusal(error);
+  }
+
+  #tried(): void {
+    for (const resolve of this.#awaitingTry.splice(0)) resolve();
   }
 
   #refuse(entity: Entity, entry: Entry, changes: number, error: unknown): void {

@@ -1,21 +1,49 @@
+import type { Approval } from "../domain/approval.ts";
 import { AppError, ok, type Result, refused } from "../domain/errors.ts";
+import { newId } from "../domain/ids.ts";
 import { type Access, canSee } from "../domain/principal.ts";
 import { isDelta, isTerminalEvent, type RunEvent } from "../domain/run-event.ts";
-import { isTerminal, type Run } from "../domain/run.ts";
+import { isTerminal, isUnfinished, type Run, type RunRecord } from "../domain/run.ts";
 import type { Session as SessionRow } from "../domain/session.ts";
 import { NO_USAGE } from "../domain/usage.ts";
-import type { CreateSession, FollowRun, PatchSession, PolledEvents, RunQuery, RunReading, SessionCommands, StartedRun, StartRun } from "./commands.ts";
+import type {
+  ContinuedRun,
+  ContinueRun,
+  CreateSession,
+  FollowRun,
+  ImportSession,
+  PatchSession,
+  PolledEvents,
+  ResolveApproval,
+  RunQuery,
+  RunReading,
+  SessionCommands,
+  StartedRun,
+  StartRun,
+} from "./commands.ts";
+import { Continuations } from "./continuations.ts";
 import { SessionCore, type SessionParts } from "./core.ts";
+import { Decisions } from "./decisions.ts";
 import { type EventLog, RESERVED_AHEAD } from "./event-log.ts";
 import { compactEvents, packEvents } from "./event-rows.ts";
 import type { RowEntity } from "./outbox.ts";
+import { importRun } from "./fill-from-d1.ts";
 import { SseFollower } from "./sse-follower.ts";
-import type { StoredRun } from "./store.ts";
+import { MAX_WAITING, type StoredRun } from "./store.ts";
 import { toRecord } from "./transcript.ts";
 import { RETENTION_MS, Turns } from "./turns.ts";
 
-/** How many turns may wait for the line of one session. */
-const MAX_WAITING = 100;
+/** How a run is continued that someone's decision has let go on: nobody need be there to see it. */
+const GO_ON = {
+  continueFrom: "end",
+  fork: false,
+  regenerate: false,
+  replaceOriginal: false,
+  background: true,
+  stream: true,
+  onBusy: "enqueue",
+  onDisconnect: "keep",
+} as const;
 
 /**
  * Fills an empty object with what D1 knows of its session; see `fill-from-d1.ts`.
@@ -30,25 +58,34 @@ export type FillFromD1 = (core: SessionCore, sessionId: string) => Promise<numbe
 export class Session implements SessionCommands {
   readonly core: SessionCore;
   readonly turns: Turns;
+  readonly #continuations: Continuations;
+  readonly #decisions: Decisions;
   readonly #fill: FillFromD1;
   /** What D1 said that this id was used up to, when the object was empty. */
   #usedVersion = 0;
   /** D1 is being asked what the object lost. Whoever needs to know waits for the same answer. */
   #filling: Promise<void> | undefined;
+  /** This instance has been called before. */
+  #isAwake = false;
   /** Followers of each run, by run id: who is there to see it. */
   readonly #followers = new Map<string, Set<{ cut(): void }>>();
 
   constructor(parts: SessionParts, fill: FillFromD1) {
     this.core = new SessionCore(parts);
     this.turns = new Turns(this.core, (stored) => this.#onRunEnd(stored));
+    this.#continuations = new Continuations(this.core, this.turns);
+    this.#decisions = new Decisions(this.core, this.turns);
     this.#fill = fill;
   }
 
   /** Every event that reaches the object comes through here first: a turn that nobody runs is taken up. */
   wake(): void {
+    const isFirst = !this.#isAwake;
+    this.#isAwake = true;
     if (this.core.store.isEmpty) return;
     this.core.store.check();
     this.core.alarms.rearmIfGivenUp();
+    if (isFirst) this.turns.restoreUntold();
     this.turns.recover();
     if (this.core.outbox.isBehind) void this.core.outbox.kick();
   }
@@ -74,13 +111,60 @@ export class Session implements SessionCommands {
     return ok({ runId: command.runId, sessionId: command.sessionId, status: stored.run.status });
   }
 
+  async continueRun(command: ContinueRun): Promise<Result<ContinuedRun>> {
+    await this.#fillIfEmpty();
+    return this.#visibleRun(command) === undefined ? this.#noSuchRun() : this.#continuations.continueRun(command);
+  }
+
+  async resolveApproval(command: ResolveApproval): Promise<Result<Approval>> {
+    await this.#fillIfEmpty();
+    const resolved = await this.#decisions.resolve(command);
+    if (!resolved.ok || !command.thenContinue || resolved.value.status === "pending") return resolved;
+    const { runId } = resolved.value;
+    // Always in line: whoever decides need not know what else the session is doing.
+    await this.#continuations.resumePaused({ ...GO_ON, runId, newRunId: newId(), access: command.access, ...(command.by === undefined ? {} : { by: command.by }) });
+    return ok(this.core.store.approval(command.approvalId) ?? resolved.value);
+  }
+
+  async readApproval({ approvalId, access }: { approvalId: string; access: Access }): Promise<Result<Approval>> {
+    const approval = this.#isVisible(access) ? this.core.store.approval(approvalId) : undefined;
+    return approval === undefined ? refused("not_found", "Approval not found", this.#holdsNothing()) : ok(approval);
+  }
+
+  async deleteApproval({ approvalId, access }: { approvalId: string; access: Access }): Promise<Result<null>> {
+    await this.#fillIfEmpty();
+    if (!this.#isVisible(access) || this.core.store.approval(approvalId) === undefined) return refused("not_found", "Approval not found");
+    await this.#decisions.delete(approvalId);
+    return ok(null);
+  }
+
+  async importSession({ sessionId, access, userId, source, runs, runIds }: ImportSession): Promise<Result<SessionRow>> {
+    const existing = this.core.store.session();
+    if (existing !== undefined) return canSee(access, existing.userId) ? ok(existing) : refused("session_exists", "This session id can not be used.");
+    const now = this.core.parts.clock.now();
+    const { userId: _owner, ...copied } = source;
+    const session: SessionRow = { ...copied, sessionId, ...(userId === undefined ? {} : { userId }), createdAt: now, updatedAt: now, version: this.#firstVersion() };
+    // What is not over is another object's to go on with: here it would be taken for a turn that was lost.
+    const copies = runs.map((run, index) => ({ ...run, runId: runIds[index] as string })).filter(({ record }) => isTerminal(record.status));
+    this.core.commit(() => {
+      this.#save(session);
+      for (const { record, events, runId } of copies) {
+        importRun(this.core, { ...renamed(record, copies), sessionId, runId, forkedFromSessionId: record.sessionId, ...(userId === undefined ? {} : { userId }) }, events);
+        this.core.outbox.put(`run:${runId}`);
+      }
+    });
+    await this.#settle(["session"]);
+    return ok(session);
+  }
+
   async cancelRun({ reason, ...query }: RunQuery & { reason?: string }): Promise<Result<{ status: Run["status"] }>> {
     const { runId } = query;
     const stored = this.#visibleRun(query);
     if (stored === undefined) return this.#noSuchRun();
     if (!isTerminal(stored.run.status)) this.turns.end(this.#current(stored), { kind: "cancelled", reason: reason ?? `Run ${runId} was cancelled` });
     await this.core.parts.storage.sync();
-    return ok({ status: (this.core.store.run(runId) as StoredRun).run.status });
+    // Its session may be deleted by now, and the run with it.
+    return ok({ status: this.core.store.run(runId)?.run.status ?? "cancelled" });
   }
 
   async readRun(query: RunQuery): Promise<Result<RunReading>> {
@@ -101,7 +185,9 @@ export class Session implements SessionCommands {
     const log = this.core.log(stored);
     const release = this.#seen(runId, { cut: () => {} });
     try {
-      if (log.read(after).length === 0 && !this.#isOver(stored)) await this.#nextEvent(log, waitMs);
+      const heard = log.read(after).length === 0 && !this.#isOver(stored) ? await this.#nextEvent(log, waitMs) : undefined;
+      // Deleted meanwhile: its end was told, and there is no log to read any more.
+      if (this.core.store.run(runId) === undefined) return heard === undefined ? this.#noSuchRun() : ok({ runId, component: stored.run.component, status: "cancelled", events: [heard], ended: true });
       const events: RunEvent[] = [];
       for (let cursor = after; ; ) {
         const page = log.read(cursor);
@@ -109,7 +195,7 @@ export class Session implements SessionCommands {
         events.push(...page);
         cursor = (page.at(-1) as RunEvent).index;
       }
-      const current = this.core.store.run(runId) ?? stored;
+      const current = this.core.store.run(runId) as StoredRun;
       const ended = isTerminalEvent(events.at(-1) ?? { type: "run.started" }) || this.#isOver(current);
       return ok({ runId, component: stored.run.component, status: this.core.told(current).status, events, ended });
     } finally {
@@ -149,7 +235,7 @@ export class Session implements SessionCommands {
       log: this.core.log(stored),
       view: query,
       encoder: this.core.parts.encoder,
-      isOver: () => this.#isOver(this.core.store.run(query.runId) ?? stored),
+      isAtRest: () => this.#isAtRest(this.core.store.run(query.runId) ?? stored),
       notice: (missed) => this.#replayNotice(stored, query.after, missed),
       onEnd: () => {
         release();
@@ -233,7 +319,7 @@ export class Session implements SessionCommands {
     const { store, outbox, parts } = this.core;
     const { holder, waiting } = store.openRuns();
     // Waiting ones first, so that none of them starts in the moment the holder ends.
-    for (const stored of [...waiting.reverse(), ...(holder === undefined ? [] : [holder])]) {
+    for (const stored of [...store.pausedRuns(), ...waiting.reverse(), ...(holder === undefined ? [] : [holder])]) {
       this.turns.end(this.#current(stored), { kind: "cancelled", reason: "The session was deleted" });
     }
     // What was running tells its followers that it was cancelled; then there is nothing left to tell.
@@ -259,6 +345,7 @@ export class Session implements SessionCommands {
       if (name === "lease") this.turns.beat();
       else if (name === "outbox") this.core.commit(() => alarms.clear("outbox"));
       else if (name === "retention") this.#compact();
+      else if (name.startsWith("expiry:")) this.#decisions.expire(name.slice("expiry:".length));
       else if (name.startsWith("grace:")) this.#graceIsOver(name.slice("grace:".length));
     }
     await outbox.retry();
@@ -285,7 +372,8 @@ export class Session implements SessionCommands {
 
   #lastFollowerLeft(runId: string): void {
     const stored = this.core.store.run(runId);
-    if (stored === undefined || isTerminal(stored.run.status) || stored.run.background) return;
+    // A run that waits for people waits without anyone looking on.
+    if (stored === undefined || !isUnfinished(stored.run.status) || stored.run.background) return;
     const { onDisconnect } = stored.run;
     if (onDisconnect === "keep") return;
     if (onDisconnect === 0) return this.#graceIsOver(runId);
@@ -295,7 +383,7 @@ export class Session implements SessionCommands {
   #graceIsOver(runId: string): void {
     const stored = this.core.store.run(runId);
     this.core.commit(() => this.core.alarms.clear(`grace:${runId}`));
-    if (stored === undefined || isTerminal(stored.run.status) || this.#followers.has(runId)) return;
+    if (stored === undefined || !isUnfinished(stored.run.status) || this.#followers.has(runId)) return;
     this.turns.end(this.#current(stored), { kind: "cancelled", reason: "The client went away" });
   }
 
@@ -430,6 +518,11 @@ export class Session implements SessionCommands {
     return isTerminal(this.core.told(stored).status);
   }
 
+  /** Nothing more will come unless someone does something. */
+  #isAtRest(stored: StoredRun): boolean {
+    return this.#isOver(stored) || this.core.told(stored).status === "paused";
+  }
+
   #read(stored: StoredRun): RunReading {
     const run = this.core.told(stored);
     const log = this.core.log(stored);
@@ -442,19 +535,26 @@ export class Session implements SessionCommands {
   #replayNotice(stored: StoredRun, after: number, missed: number) {
     const run = this.core.told(this.core.store.run(stored.run.runId) ?? stored);
     const total = this.core.log(stored).toldIndex + 1;
-    if (!isTerminal(run.status)) return missed === 0 ? undefined : ({ type: "catch_up", missedEvents: missed, eventCount: total } as const);
+    if (isUnfinished(run.status)) return missed === 0 ? undefined : ({ type: "catch_up", missedEvents: missed, eventCount: total } as const);
     const events = this.core.events(stored);
     const following = events.filter((event) => event.index > after).length;
     return { type: "replay", status: run.status, totalEvents: following, totalBuffered: events.length, lastEventIndexRequested: after } as const;
   }
 
-  /** Resolves with the next told event, or after `ms`. */
-  async #nextEvent(log: EventLog, ms: number): Promise<void> {
+  /** Resolves with the next told event, or without one after `ms`. */
+  async #nextEvent(log: EventLog, ms: number): Promise<RunEvent | undefined> {
     const stop = new AbortController();
-    const heard = { push: () => stop.abort() };
-    log.attach(heard);
+    let heard: RunEvent | undefined;
+    const follower = {
+      push: (event: RunEvent) => {
+        heard ??= event;
+        stop.abort();
+      },
+    };
+    log.attach(follower);
     await this.core.parts.clock.sleep(ms, stop.signal);
-    log.detach(heard);
+    log.detach(follower);
+    return heard;
   }
 
   /** Waits for D1 to know, so that a list read next shows it; at most a second, since D1 may be down. */
@@ -505,4 +605,17 @@ export class Session implements SessionCommands {
     const { store } = this.core;
     return store.session() === undefined && store.tombstone() === undefined ? { empty: true } : undefined;
   }
+}
+
+/** A copied run names the copies of those that it goes on from, and stands where the first of them stands. */
+function renamed(record: RunRecord, copies: readonly { record: RunRecord; runId: string }[]): RunRecord {
+  const indexOf = (runId: string | undefined) => copies.findIndex((copy) => copy.record.runId === runId);
+  const { forkedFromRunId: source, regeneratedFrom: replaced, historyBefore: _place, ...rest } = record;
+  let first = indexOf(record.runId);
+  for (let next = indexOf(source); next !== -1; next = indexOf(copies[first]?.record.forkedFromRunId)) first = next;
+  return {
+    ...rest,
+    ...(source === undefined ? {} : { forkedFromRunId: copies[indexOf(source)]?.runId ?? source, historyBefore: first + 1 }),
+    ...(replaced === undefined ? {} : { regeneratedFrom: copies[indexOf(replaced)]?.runId ?? replaced }),
+  };
 }

@@ -1,4 +1,4 @@
-import { isTerminalEvent, type RunEvent } from "../domain/run-event.ts";
+import { endsSegment, isTerminalEvent, type RunEvent } from "../domain/run-event.ts";
 import type { FollowView } from "./commands.ts";
 import type { EventLog, Follower } from "./event-log.ts";
 import type { ReplayNotice, WireEncoder, WireFrame } from "./wire-encoder.ts";
@@ -22,9 +22,9 @@ const encoder = new TextEncoder();
 
 const sseFrame = ({ name, json }: WireFrame, index?: number): string => (index === undefined ? `event: ${name}\ndata: ${json}\n\n` : `id: ${index}\nevent: ${name}\ndata: ${json}\n\n`);
 
-/** Whether a view shows an event. Whatever it leaves out, a stream ends with the terminal event. */
+/** Whether a view shows an event. Whatever it leaves out, a stream ends with the run's end or pause. */
 export function shows(view: Pick<FollowView, "only">, event: RunEvent): boolean {
-  if (view.only === undefined || isTerminalEvent(event)) return true;
+  if (view.only === undefined || endsSegment(event)) return true;
   return view.only === "content" && (event.type === "text.delta" || event.type === "run.retried");
 }
 
@@ -32,8 +32,8 @@ export interface SseFollowerParts {
   log: EventLog;
   view: FollowView;
   encoder: WireEncoder;
-  /** The run will say nothing more than what was told. */
-  isOver: () => boolean;
+  /** The run will say nothing more than what was told, unless someone continues it. */
+  isAtRest: () => boolean;
   /** What an AgentOS client is told before the events it missed. */
   notice: (missed: number) => ReplayNotice | undefined;
   onEnd: () => void;
@@ -86,7 +86,7 @@ export class SseFollower implements Follower {
     }
     this.#cursor = event.index;
     if (shows(this.#parts.view, event)) this.#write(sseFrame(frame(), event.index));
-    if (isTerminalEvent(event)) this.#finish();
+    if (this.#isLast(event)) this.#finish();
   }
 
   /** Ends the stream without a terminal event: the client comes back with its cursor. */
@@ -110,7 +110,7 @@ export class SseFollower implements Follower {
       for (const event of events) {
         this.#cursor = event.index;
         if (shows(view, event)) this.#write(sseFrame(log.frame(event), event.index));
-        if (isTerminalEvent(event)) return this.#finish();
+        if (this.#isLast(event)) return this.#finish();
       }
     }
   }
@@ -119,10 +119,16 @@ export class SseFollower implements Follower {
   #arrive(): void {
     const { log, view } = this.#parts;
     this.#live = true;
-    if (this.#parts.isOver()) return this.#finish();
+    if (this.#parts.isAtRest()) return this.#finish();
     if (view.framing === "agentos") {
       this.#write(sseFrame(this.#parts.encoder.notice(log.identity, { type: "subscribed", eventCount: log.toldIndex + 1 })));
     }
+  }
+
+  /** A pause that was followed by a continue is one event among others. */
+  #isLast(event: RunEvent): boolean {
+    if (isTerminalEvent(event)) return true;
+    return event.type === "run.paused" && event.index === this.#parts.log.toldIndex && this.#parts.isAtRest();
   }
 
   /** One write for all frames that come together: a write costs more than the frames in it. */

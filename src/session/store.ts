@@ -1,9 +1,13 @@
+import type { Approval } from "../domain/approval.ts";
 import { AppError } from "../domain/errors.ts";
 import type { AssistantMessage, UserMessage } from "../domain/message.ts";
 import type { Run } from "../domain/run.ts";
 import type { Session } from "../domain/session.ts";
 import type { Effect } from "../domain/tool-call.ts";
 import { hasTables, migrate, refuseNewer } from "./tables.ts";
+
+/** How many turns may wait for the line of one session. */
+export const MAX_WAITING = 100;
 
 /** A message that is stored as a row; what tools answered stands in the ledger. */
 export type OwnMessage = UserMessage | AssistantMessage;
@@ -100,7 +104,7 @@ export class SessionStore {
   /** Drops every row and leaves the tombstone. */
   bury(tombstone: Tombstone): void {
     this.forget();
-    this.#sql.exec("DELETE FROM meta WHERE key = 'session'");
+    this.#sql.exec("DELETE FROM meta WHERE key = 'session' OR key LIKE 'approval:%'");
     for (const table of ["runs", "messages", "effects", "events", "outbox", "timers"]) this.#sql.exec(`DELETE FROM ${table}`);
     this.#saveMeta("tombstone", tombstone);
   }
@@ -116,6 +120,30 @@ export class SessionStore {
     this.#migrated = false;
     this.#keptMeta.clear();
     this.#kept = undefined;
+  }
+
+  approval(id: string): Approval | undefined {
+    return this.#meta<Approval>(approvalKey(id));
+  }
+
+  /** Approvals of one run, oldest first: its pauses follow each other. */
+  approvalsOf(runId: string): Approval[] {
+    if (!this.#ready) return [];
+    return this.#sql
+      .exec<{ value: string }>("SELECT value FROM meta WHERE key >= ? AND key < ?", approvalKey(""), approvalKey("\uffff"))
+      .toArray()
+      .map((row) => parseRow<Approval>(row.value, "approval"))
+      .filter((approval) => approval.runId === runId)
+      .sort((a, b) => a.createdAt - b.createdAt);
+  }
+
+  saveApproval(approval: Approval): void {
+    this.#saveMeta(approvalKey(approval.id), approval);
+  }
+
+  deleteApproval(id: string): void {
+    this.#keptMeta.delete(approvalKey(id));
+    this.#sql.exec("DELETE FROM meta WHERE key = ?", approvalKey(id));
   }
 
   insertRun(run: Run, priority: number, reservedUntil: number): StoredRun {
@@ -153,9 +181,10 @@ export class SessionStore {
       data: JSON.stringify(run),
     };
     this.#sql.exec(
-      "UPDATE runs SET status = ?, attempt = ?, reserved_until = MAX(reserved_until, ?), ended_at = ?, compacted = ?, data = ? WHERE ordinal = ?",
+      "UPDATE runs SET status = ?, attempt = ?, priority = ?, reserved_until = MAX(reserved_until, ?), ended_at = ?, compacted = ?, data = ? WHERE ordinal = ?",
       row.status,
       row.attempt,
+      row.priority,
       row.reserved_until,
       row.ended_at,
       row.compacted,
@@ -201,15 +230,32 @@ export class SessionStore {
     }
   }
 
+  /**
+   * Names the run that a run's messages began in: its own id, or that of the run it goes on from, however far back. An answer
+   * that was given anew beside the old one, which stays, begins a line of its own.
+   */
+  lineOf(run: Run): string {
+    for (let from = run; ; ) {
+      const source = from.forkedFromRunId === undefined ? undefined : this.run(from.forkedFromRunId)?.run;
+      if (source === undefined || (from.regeneratedFrom !== undefined && source.status !== "regenerated")) return from.runId;
+      from = source;
+    }
+  }
+
   /** The run that holds the line, if any, and those that wait for it in the order they will start. */
   openRuns(): { holder: StoredRun | undefined; waiting: StoredRun[] } {
     if (!this.#ready) return { holder: undefined, waiting: [] };
     const rows = [...this.#keptRuns().values()]
       .map(({ row }) => row)
       .filter(isOpen)
-      .sort((a, b) => b.priority - a.priority || a.ordinal - b.ordinal)
       .map(toStoredRun);
-    return { holder: rows.find(({ run }) => run.status === "running"), waiting: rows.filter(({ run }) => run.status === "pending") };
+    const since = ({ run }: StoredRun) => run.queuedAt ?? run.createdAt;
+    const waiting = rows.filter(({ run }) => run.status === "pending").sort((a, b) => b.priority - a.priority || since(a) - since(b) || a.ordinal - b.ordinal);
+    return { holder: rows.find(({ run }) => run.status === "running"), waiting };
+  }
+
+  pausedRuns(): StoredRun[] {
+    return this.#sql.exec<RunRow>("SELECT * FROM runs WHERE status = 'paused' ORDER BY ordinal").toArray().map(toStoredRun);
   }
 
   /** The attempt that may write, as storage has it. */
@@ -303,6 +349,7 @@ export class SessionStore {
   }
 }
 
+const approvalKey = (id: string): string => `approval:${id}`;
 const isOpen = (row: RunRow): boolean => row.status === "running" || row.status === "pending";
 
 function withInput(run: Run, later: readonly string[]): OwnMessage[] {

@@ -1,16 +1,21 @@
 import type { AgentDefinition } from "../define/agent.ts";
+import type { Approval } from "../domain/approval.ts";
+import type { Requirement } from "../domain/requirement.ts";
 import type { RunEventBody } from "../domain/run-event.ts";
 import type { Run, RunError } from "../domain/run.ts";
 import type { Session } from "../domain/session.ts";
-import { type Effect, isSettled } from "../domain/tool-call.ts";
+import { type Effect, isSettled, isWaiting } from "../domain/tool-call.ts";
 import { addUsage } from "../domain/usage.ts";
+import { viewOf } from "../engine/call-view.ts";
 import { projectHistory } from "../engine/history.ts";
 import type { TurnOutcome } from "../engine/ports.ts";
 import { runTurn } from "../engine/run-turn.ts";
 import type { Model } from "../models/model.ts";
+import { needApproval, openApproval } from "./approvals.ts";
 import type { SessionCore } from "./core.ts";
 import { LiveTurn, StaleAttempt } from "./live-turn.ts";
 import { isSame, stateAtStart } from "./session-state.ts";
+import type { RowEntity } from "./outbox.ts";
 import type { OwnMessage, StoredRun } from "./store.ts";
 import { contentOf, metricsOf } from "./transcript.ts";
 
@@ -20,13 +25,18 @@ const HEARTBEAT_MS = 25_000;
 const MAX_ATTEMPTS = 3;
 /** What a run has stored before its first attempt: the message it was asked with. */
 const AT_START = 1;
+/** Before an approval's id, in the words of the outbox. */
+const APPROVAL = "approval:";
 /** How long the end of a run may wait for D1 to know it. */
 const WAIT_FOR_D1_MS = 1_000;
 /** Deltas of an ended run are put together after this. */
 export const RETENTION_MS = 24 * 60 * 60 * 1_000;
 
 /** How a turn ended, in the session's terms: the engine's outcome, or a cancel that came from outside. */
-export type Ending = Exclude<TurnOutcome, { kind: "cancelled" }> | { kind: "cancelled"; reason: string };
+export type Ending =
+  | Exclude<TurnOutcome, { kind: "cancelled" | "paused" }>
+  /** What its open approvals become, since nobody can decide on them any more: `cancelled`, unless it is their own time that is up. */
+  | { kind: "cancelled"; reason: string; approvals?: "expired" };
 
 /**
  * The turn lock and what happens under it. One run holds the line at a time; which one is decided by the rows, and this
@@ -54,24 +64,26 @@ export class Turns {
   begin(run: Run, store: (run: Run) => StoredRun): StoredRun {
     const { clock } = this.#core.parts;
     const { agent, model, problem } = this.#definition(run);
+    // It has had a turn before: its index, its state and its start go on from there.
+    const isContinued = run.attempt > 0;
     const started: Run = {
       ...run,
       status: "running",
-      attempt: 1,
+      attempt: run.attempt + 1,
       attemptsSinceCheckpoint: 1,
       ...(model === undefined ? {} : { model: model.id, provider: model.provider }),
-      startedAt: clock.now(),
+      startedAt: run.startedAt ?? clock.now(),
       updatedAt: clock.now(),
       version: run.version + 1,
     };
-    const event: RunEventBody = { type: "run.started", ...(model === undefined ? {} : { model: model.id, provider: model.provider }) };
+    const event: RunEventBody = isContinued ? { type: "run.continued", ...noteOf(run, started) } : { type: "run.started", ...(model === undefined ? {} : { model: model.id, provider: model.provider }) };
     let stored!: StoredRun;
     let state: Record<string, unknown> = {};
     const written = this.#core.write(() => stored, [event], () => {
       stored = store(started);
       this.#core.pin(stored);
       const session = this.#core.store.session() as Session;
-      state = agent === undefined ? session.state : stateAtStart(session.state, agent, run.input);
+      state = agent === undefined || isContinued ? structuredClone(session.state) : stateAtStart(session.state, agent, run.input);
       if (!isSame(state, session.state)) this.#saveSession({ ...session, state });
       this.#core.outbox.put(`run:${run.runId}`);
       this.#core.alarms.set("lease", clock.now() + HEARTBEAT_MS);
@@ -146,18 +158,21 @@ export class Turns {
   end(stored: StoredRun, ending: Ending): void {
     const { clock, storage } = this.#core.parts;
     const { store, alarms, outbox } = this.#core;
-    this.#core.pin(stored);
     const before = stored.run;
     const live = this.#live?.stored.ordinal === stored.ordinal ? this.#live : undefined;
     const wasHolding = before.status === "running";
+    // A turn's log is pinned since it began.
+    if (!wasHolding) this.#core.pin(stored);
 
     const last = lastReply(ending, live);
     const messages: OwnMessage[] = [...store.messages(stored), ...(last === undefined ? [] : [last])];
-    const loose = store.effects(stored.ordinal).filter((effect) => !isSettled(effect.status));
-    const closed = loose.map((effect) => closeEffect(effect, clock.now()));
-    const effects = store.effects(stored.ordinal).map((effect) => closed.find((other) => other.step === effect.step && other.position === effect.position) ?? effect);
-    const times = { ...(before.startedAt === undefined ? {} : { startedAt: before.startedAt }), endedAt: clock.now() };
-    const metrics = metricsOf(messages, times);
+    const made = store.effects(stored.ordinal);
+    const closed = made.filter((effect) => !isSettled(effect.status)).map((effect) => closeEffect(effect, clock.now()));
+    // Most runs ask nobody: the session's approvals, which may be many, are not looked through for them.
+    const asked = made.some((effect) => effect.requirement !== undefined) ? store.approvalsOf(before.runId) : [];
+    const approvals = asked.map((approval) => closeApproval(approval, ending, clock.now()));
+    const effects = made.map((effect) => closed.find((other) => other.step === effect.step && other.position === effect.position) ?? effect);
+    const metrics = metricsOf(messages, { ...before, endedAt: clock.now() });
     const state = live?.changedState();
     const session = store.session() as Session;
     const sessionState = state ?? session.state;
@@ -172,7 +187,7 @@ export class Turns {
       updatedAt: clock.now(),
       version: before.version + 1,
     };
-    const events = [...eventsBefore(ending), terminalEvent(ending, run, contentOf(messages, effects), closed)];
+    const events = [...eventsBefore(ending), terminalEvent(ending, run, contentOf(messages, effects, run), effects.filter((effect) => closed.includes(effect) || isWaiting(effect)))];
     live?.close();
     const written = this.#core.write(() => stored, events, () => {
       if (last !== undefined) store.addMessage(stored.ordinal, messages.length - 1, last);
@@ -181,18 +196,106 @@ export class Turns {
       store.saveRun(stored);
       this.#saveSession({ ...session, state: sessionState, metrics: ending.kind === "completed" ? addRun(session, run) : session.metrics });
       outbox.put(`run:${run.runId}`);
+      for (const approval of approvals) {
+        store.saveApproval(approval);
+        outbox.put(`approval:${approval.id}`);
+        if (approval.expiresAt !== undefined) alarms.clear(`expiry:${approval.id}`);
+      }
       if (wasHolding) alarms.clear("lease");
       if (alarms.at("retention") === undefined) alarms.set("retention", clock.now() + RETENTION_MS);
     });
-    this.#core.holdBack(before);
+    const announce = this.#core.holdBack(before);
     if (live !== undefined) this.#live = undefined;
     void this.#tellEnd(stored, async () => {
       await storage.sync();
       await outbox.waitFor([`run:${run.runId}`, "session"], WAIT_FOR_D1_MS);
-      this.#core.announce(run.runId);
+      announce();
       written.tell();
     });
     this.startNext();
+  }
+
+  /**
+   * Puts a turn by until people have answered, in one commit: what each call waits for, the approval that goes with it, the
+   * status, the event, the lock. With an approval to decide the pause is told once D1 lists it, however long that takes:
+   * nobody could decide what nobody can find.
+   */
+  pause(live: LiveTurn, outcome: Extract<TurnOutcome, { kind: "paused" }>): void {
+    const { clock, storage } = this.#core.parts;
+    const { store, alarms, outbox } = this.#core;
+    const { stored } = live;
+    const before = stored.run;
+    const state = live.changedState();
+    const session = store.session() as Session;
+    const sessionState = state ?? session.state;
+    const covered = needApproval(outcome.waiting).filter((effect) => effect.requirement?.approvalId === undefined);
+    const approval = covered.length === 0 ? undefined : openApproval(before, covered, live.turn.agent, clock.now());
+    const waiting = outcome.waiting.map((effect): Effect => (approval === undefined || !covered.includes(effect) ? effect : { ...effect, requirement: { ...(effect.requirement as Requirement), approvalId: approval.id } }));
+
+    const run: Run = {
+      ...before,
+      status: "paused",
+      metrics: metricsOf(store.messages(stored), { firstStep: before.firstStep }),
+      ...(Object.keys(sessionState).length === 0 ? {} : { sessionState }),
+      updatedAt: clock.now(),
+      version: before.version + 1,
+    };
+    const content = contentOf(store.messages(stored), store.effects(stored.ordinal), before);
+    live.close();
+    const written = this.#core.write(() => stored, [...outcome.events, { type: "run.paused", content, calls: waiting.map(viewOf) }], () => {
+      for (const effect of waiting) store.saveEffect(stored.ordinal, effect);
+      stored.run = run;
+      store.saveRun(stored);
+      if (state !== undefined) this.#saveSession({ ...session, state });
+      outbox.put(`run:${run.runId}`);
+      if (approval !== undefined) {
+        store.saveApproval(approval);
+        outbox.put(`approval:${approval.id}`);
+        if (approval.expiresAt !== undefined) alarms.set(`expiry:${approval.id}`, approval.expiresAt);
+      }
+      alarms.clear("lease");
+    });
+    const announce = this.#core.holdBack(before);
+    this.#live = undefined;
+    void this.#tellEnd(stored, async () => {
+      await storage.sync();
+      await outbox.waitFor([`run:${run.runId}`], WAIT_FOR_D1_MS);
+      if (approval !== undefined) await this.#untilListed(approval);
+      announce();
+      written.tell();
+    });
+    this.startNext();
+  }
+
+  /**
+   * Call once, before anything is read. A crash may have come while a pause was waiting for D1 to list its approval; what
+   * was not told then is not told now.
+   */
+  restoreUntold(): void {
+    const { store, outbox } = this.#core;
+    const opened = outbox.waiting().flatMap((entity) => (entity.startsWith(APPROVAL) && outbox.parked(entity as RowEntity) === undefined ? (store.approval(entity.slice(APPROVAL.length)) ?? []) : []));
+    for (const approval of opened) {
+      const stored = store.run(approval.runId);
+      // A change since its making came from someone who was told of it.
+      if (stored?.run.status !== "paused" || approval.status !== "pending" || approval.version > 1) continue;
+      const announce = this.#core.holdBack({ ...stored.run, status: "running" });
+      this.#core.pin(stored);
+      const log = this.#core.log(stored);
+      const through = log.storedIndex;
+      void this.#tellEnd(stored, async () => {
+        await this.#untilListed(approval);
+        announce();
+        log.tell(through, 0);
+      });
+    }
+  }
+
+  /** Resolves when D1 lists an approval, and the object knows that it does: a later instance must not ask itself again. */
+  async #untilListed(approval: Approval): Promise<void> {
+    const { outbox, parts, store } = this.#core;
+    await outbox.waitUntilHeld([`${APPROVAL}${approval.id}`]);
+    if (store.session() !== undefined) this.#core.commit(() => {});
+    await parts.storage.sync();
   }
 
   async #tellEnd(stored: StoredRun, tell: () => Promise<void>): Promise<void> {
@@ -218,7 +321,8 @@ export class Turns {
         // A cancelled turn's end was written by the cancel itself.
         if (live.isClosed) return;
         const isLiving = this.#core.store.livingAttempt(stored.ordinal) === live.attempt;
-        if (isLiving && outcome.kind !== "cancelled") return this.end(stored, outcome);
+        if (isLiving && outcome.kind === "paused") return this.pause(live, outcome);
+        if (isLiving && outcome.kind !== "cancelled" && outcome.kind !== "paused") return this.end(stored, outcome);
         // A later attempt has the run; what this one found out is not written.
         live.close();
         this.#live = undefined;
@@ -240,7 +344,8 @@ export class Turns {
   }
 
   #attemptOf(run: Run) {
-    return { attempt: run.attempt, maxAttempts: MAX_ATTEMPTS, delayMs: 0, reason: "crash" as const };
+    const left = Math.max(0, MAX_ATTEMPTS - run.attemptsSinceCheckpoint);
+    return { attempt: run.attempt, maxAttempts: run.attempt + left, delayMs: 0, reason: "crash" as const };
   }
 
   /** Where the deltas begin that belong to no stored reply. Whatever was reserved but never stored comes after them. */
@@ -281,14 +386,15 @@ function fieldsOf(ending: Ending): Partial<Run> & Pick<Run, "status"> {
   }
 }
 
-function terminalEvent(ending: Ending, run: Run, content: string, closed: readonly Effect[]): RunEventBody {
+/** `left` are the calls that had no outcome when the end came. */
+function terminalEvent(ending: Ending, run: Run, content: string, left: readonly Effect[]): RunEventBody {
   switch (ending.kind) {
     case "completed":
       return { type: "run.completed", content, finishReason: ending.finishReason, metrics: run.metrics, ...(run.metadata === undefined ? {} : { metadata: run.metadata }) };
     case "failed":
       return { type: "run.failed", error: ending.error };
     case "cancelled": {
-      const unfinished = closed.filter((effect) => effect.status === "unknown").map((effect) => effect.callId);
+      const unfinished = left.filter((effect) => effect.status === "unknown").map((effect) => effect.callId);
       return { type: "run.cancelled", reason: ending.reason, ...(unfinished.length === 0 ? {} : { unfinished }) };
     }
   }
@@ -298,6 +404,20 @@ function terminalEvent(ending: Ending, run: Run, content: string, closed: readon
 function closeEffect(effect: Effect, now: number): Effect {
   if (effect.status === "started") return { ...effect, status: "unknown", result: "cancelled while running; it may have happened", settledAt: now };
   return { ...effect, status: "skipped", result: "Not executed: the run ended before it.", settledAt: now };
+}
+
+/** Nobody can decide any more about a run that is over; what was decided stays, with what became of the run. */
+function closeApproval(approval: Approval, ending: Ending, now: number): Approval {
+  const closed = { ...approval, runStatus: fieldsOf(ending).status, updatedAt: now, version: approval.version + 1 };
+  if (approval.status !== "pending") return closed;
+  const hasExpired = ending.kind === "cancelled" && ending.approvals === "expired";
+  return hasExpired ? { ...closed, status: "expired", resolvedAt: now } : { ...closed, status: "cancelled" };
+}
+
+/** What a run's people and readers should know of the code that it goes on with, where it is other code. */
+function noteOf(before: Run, now: Run): { note?: string } {
+  if (before.model === now.model && before.provider === now.provider) return {};
+  return { note: `The model is ${now.provider}:${now.model} now; before the pause it was ${before.provider}:${before.model}.` };
 }
 
 function addRun(session: Session, run: Run): Session["metrics"] {

@@ -671,3 +671,67 @@ describe("whatever happens in whatever order", () => {
     }
   });
 });
+
+describe("who waits until D1 has an entity, however long that takes", () => {
+  const isOver = async (waiting: Promise<void>): Promise<boolean> => {
+    let over = false;
+    void waiting.then(() => (over = true));
+    await settled();
+    return over;
+  };
+
+  it("waits through every outage, and hears of it in the moment that D1 has it", async () => {
+    const w = world();
+    w.d1.answer = down;
+    w.change("approval:1", "open");
+    const waiting = w.outbox.waitUntilHeld(["approval:1"]);
+    for (let outage = 0; outage < 12; outage += 1) {
+      await w.untilAlarm();
+      expect(await isOver(waiting)).toBe(false);
+    }
+    expect(w.outbox.waiting()).toEqual(["approval:1"]);
+    w.d1.answer = up;
+    await w.untilAlarm();
+    expect(await isOver(waiting)).toBe(true);
+    expect(w.told).toEqual([["approval:1", "open"]]);
+    expect(w.outbox.waiting()).toEqual([]);
+  });
+
+  it("waits through refusals until it is set aside", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const w = world();
+    w.d1.answer = refuse("approval:1");
+    w.change("approval:1", "open");
+    const waiting = w.outbox.waitUntilHeld(["approval:1"]);
+    for (let tries = 1; tries < 5; tries += 1) {
+      expect(await isOver(waiting)).toBe(false);
+      await w.untilAlarm();
+    }
+    expect(await isOver(waiting)).toBe(true);
+    expect(w.outbox.parked("approval:1")).toBeDefined();
+    expect(w.outbox.waiting()).not.toContain("approval:1");
+  });
+
+  it("does not wait for what was forgotten with its session, nor for what nobody has changed", async () => {
+    const w = world();
+    w.d1.answer = down;
+    w.change("approval:1", "open");
+    const waiting = w.outbox.waitUntilHeld(["approval:1"]);
+    expect(await isOver(waiting)).toBe(false);
+    w.outbox.forget();
+    expect(await isOver(waiting)).toBe(true);
+    expect(await isOver(w.outbox.waitUntilHeld(["approval:9"]))).toBe(true);
+  });
+
+  it("who waits for a second hears of it as well, when the alarm's try brings it over", async () => {
+    const w = world();
+    w.d1.answer = down;
+    w.change("session", "a");
+    const waiting = w.outbox.waitFor(["session"], 60_000);
+    await settled();
+    expect(await isOver(waiting)).toBe(false);
+    w.d1.answer = up;
+    await w.untilAlarm();
+    expect(await isOver(waiting)).toBe(true);
+  });
+});

@@ -67,6 +67,26 @@ describe("contentOf", () => {
   });
 });
 
+describe("a run that goes on from another", () => {
+  const usage = { ...NO_USAGE, inputTokens: 3, outputTokens: 2 };
+  const kept = [asked, said("Let me look. ", { toolCalls: calls("c00"), usage }), said("It is up.", { usage, reasoning: [{ text: "Up?" }] }), { ...asked, content: "And now?" }];
+
+  it("has said and spent what it said and spent itself, and shows the whole story", () => {
+    const messages = [...kept, said("Now as well.", { usage, timeToFirstTokenMs: 7 })];
+    const record = toRecord({ ...run, firstStep: 2 }, messages, [effect(0, 0)]);
+    expect(record).toMatchObject({ content: "Now as well.", metrics: { usage, modelCalls: 1, timeToFirstTokenMs: 7 } });
+    expect(record).not.toHaveProperty("reasoning");
+    expect(record.messages).toHaveLength(6);
+    expect(record.effects).toHaveLength(1);
+  });
+
+  it("has said nothing yet at its start, also where a tool's result was the answer before", () => {
+    const answered = [asked, said("", { toolCalls: calls("c00") }), { ...asked, content: "And?" }];
+    expect(contentOf(answered, [effect(0, 0, { stopAfter: true })], { firstStep: 1 })).toBe("");
+    expect(metricsOf(kept, { firstStep: 2 })).toEqual({ usage: NO_USAGE, modelCalls: 0 });
+  });
+});
+
 describe("metricsOf", () => {
   it("adds up what the model calls cost", () => {
     const usage = { inputTokens: 10, outputTokens: 2, cacheReadTokens: 1, cacheWriteTokens: 0, reasoningTokens: 1 };

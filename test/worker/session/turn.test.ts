@@ -95,18 +95,22 @@ describe("a turn that is lost", () => {
     expect(toolRuns.get("charge")!.filter((key) => key.startsWith(run))).toHaveLength(1);
   });
 
-  it("P4 a call that was under way and may have happened is not repeated: the run says so", async () => {
+  it("P4 a call that was under way and may have happened is not repeated: the run waits for someone to say", async () => {
     const session = newSessionId();
     const run = await background(session, "/call:wait_for_ever");
     await vi.waitFor(() => expect(toolRuns.get("wait_for_ever")?.some((key) => key.startsWith(run))).toBe(true), { timeout: 5_000 });
     await crash();
     await fireAlarm(session);
-    const ended = await untilStatus(session, run, "ERROR");
-    expect(ended.error_type).toBe("tool_outcome_unknown");
+    const waits = await untilStatus(session, run, "PAUSED");
+    expect(waits.tools).toMatchObject([{ tool_name: "wait_for_ever", tool_call_error: true, result: expect.stringContaining("may have happened") }]);
     expect(toolRuns.get("wait_for_ever")!.filter((key) => key.startsWith(run))).toHaveLength(1);
-    expect((await rowsIn(session, "effects")).map((row) => JSON.parse(row.data as string).status)).toEqual(["unknown"]);
-    // The next turn sees one result for the call, or no call.
+    expect((await rowsIn(session, "effects")).map((row) => JSON.parse(row.data as string))).toMatchObject([{ status: "unknown", requirement: { kind: "unknown_outcome" } }]);
+    // It does not hold the session, and the next turn sees nothing of it.
     expect((await ask(session, "still there?")).status).toBe("COMPLETED");
+    expect(lastRequest().messages.map((message) => message.role)).toEqual(["user"]);
+    const answered = await request(`/agents/words/runs/${run}/continue`, { form: { session_id: session, stream: "false", tools: JSON.stringify([{ tool_call_id: waits.tools[0].tool_call_id, outcome: "happened", result: "it did" }]) } });
+    expect(await answered.json()).toMatchObject({ status: "COMPLETED", run_id: run, content: expect.stringContaining("it did") });
+    expect(toolRuns.get("wait_for_ever")!.filter((key) => key.startsWith(run))).toHaveLength(1);
   });
 
   it("C050 attempts count since the last progress, and a run that makes none is given up", async () => {
