@@ -1,3 +1,23 @@
+CREATE TABLE `approvals` (
+	`approval_id` text PRIMARY KEY NOT NULL,
+	`run_id` text NOT NULL,
+	`session_id` text NOT NULL,
+	`user_id` text,
+	`component_kind` text NOT NULL,
+	`component_id` text NOT NULL,
+	`status` text NOT NULL,
+	`type` text NOT NULL,
+	`pause_type` text NOT NULL,
+	`schedule_id` text,
+	`version` integer NOT NULL,
+	`session_version` integer NOT NULL,
+	`document` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `approvals_pending` ON `approvals` (`user_id`,`approval_id`) WHERE status = 'pending';--> statement-breakpoint
+CREATE INDEX `approvals_by_owner` ON `approvals` (`user_id`,`approval_id`);--> statement-breakpoint
+CREATE INDEX `approvals_by_run` ON `approvals` (`run_id`,`approval_id`);--> statement-breakpoint
+CREATE INDEX `approvals_by_session` ON `approvals` (`session_id`);--> statement-breakpoint
 CREATE TABLE `cancel_wishes` (
 	`run_id` text NOT NULL,
 	`wisher` text NOT NULL,
@@ -6,6 +26,10 @@ CREATE TABLE `cancel_wishes` (
 );
 --> statement-breakpoint
 CREATE INDEX `cancel_wishes_by_expiry` ON `cancel_wishes` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `deleted_approvals` (
+	`approval_id` text PRIMARY KEY NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `deleted_sessions` (
 	`session_id` text PRIMARY KEY NOT NULL,
 	`version` integer NOT NULL

@@ -81,7 +81,8 @@ export function asClientsRead(context: Pick<OperationContext, "registry">, readi
   return context.registry.find(reading.record.component)?.storeEvents === false ? { ...reading, events: [] } : reading;
 }
 
-const isOf = (record: RunRecord, component: NamedRun["component"]): boolean => record.component.kind === component.kind && record.component.id === component.id;
+/** Whether a run is of this component. */
+export const isOf = (record: RunRecord, component: NamedRun["component"]): boolean => record.component.kind === component.kind && record.component.id === component.id;
 
 const refuse = (error: AppError): never => {
   throw error;

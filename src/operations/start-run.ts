@@ -24,14 +24,14 @@ export interface StartRequest {
   onDisconnect: number | "keep";
 }
 
-/** What became of the request. All three are the same run: a stream follows it, waiting follows it to its end. */
+/** What became of the request. All three are the same run: a stream follows it, waiting follows it to its end or pause. */
 export type RunAnswer =
   | { kind: "stream"; stream: Response }
   | { kind: "finished"; reading: RunReading }
   | { kind: "accepted"; run: StartedRun };
 
 /** A row of the session's storage takes two million bytes, and the input is in it beside other things. */
-const MAX_INPUT_BYTES = 1_000_000;
+export const MAX_INPUT_BYTES = 1_000_000;
 
 /**
  * Starts a run and answers in the shape that was asked for.

@@ -49,6 +49,12 @@ export function parseFields<Schema extends z.ZodType>(schema: Schema, fields: Fi
   return parsed.data;
 }
 
+/** @throws AppError `unprocessable` where a form carries files, before anything else is looked at. */
+export function withoutFiles(fields: Fields, message: string): Fields {
+  if (fields.files.length === 0) return fields;
+  throw unprocessable(fields.files.map((name) => ({ type: "value_error", loc: ["body", name], msg: message, input: null })));
+}
+
 async function readMultipart(bytes: Uint8Array, contentType: string): Promise<Fields> {
   let form: FormData;
   try {

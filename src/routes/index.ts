@@ -6,7 +6,9 @@ import { AppError } from "../domain/errors.ts";
 import { missingBindings, type PlatformEnv } from "../env.ts";
 import { makeOperationContext } from "../operations/context.ts";
 import { agents } from "./agents.ts";
+import { approvals } from "./approvals.ts";
 import { config } from "./config.ts";
+import { continuations } from "./continuations.ts";
 import { allowOrigins } from "./cors.ts";
 import { databases } from "./databases.ts";
 import type { Deployment } from "./deployment.ts";
@@ -53,12 +55,16 @@ export function makeRoutes(registry: Registry, deployment: Deployment): Router {
   // Components and their runs
   app.route("/agents", agents);
   app.route("/agents", runs("agent"));
+  app.route("/agents", continuations("agent"));
   app.route("/teams", teams);
   app.route("/workflows", workflows);
 
   // Sessions
   app.route("/sessions", sessions);
   app.route("/sessions", sockets);
+
+  // What waits for people
+  app.route("/approvals", approvals);
 
   // Storage
   app.route("/databases", databases);

@@ -9,10 +9,10 @@ import { findComponent } from "../operations/find-component.ts";
 import { followRun, pollRun } from "../operations/follow-run.ts";
 import { listRuns, readRun } from "../operations/read-run.ts";
 import { startRun, type StartRequest } from "../operations/start-run.ts";
-import { unprocessable } from "./errors.ts";
-import { fieldsContent, formInteger, parseFields, readFields, type Fields } from "./fields.ts";
+import { fieldsContent, formInteger, parseFields, readFields, withoutFiles } from "./fields.ts";
 import type { RouteEnv } from "./route-env.ts";
 import { newRouter, route, type Router } from "./route.ts";
+import { answerRun, onDisconnectOf, STREAMED } from "./run-answer.ts";
 import { NO_MEDIA, ResumeFields, StartRunFields } from "./schemas/run-form.ts";
 import { PolledEventsBody, RunOutput, RunSchema, StartedRunBody } from "./schemas/run.ts";
 import { failedReplay, isPastEnd, relayed, replayed, STREAM_HEADERS } from "./stream.ts";
@@ -21,8 +21,6 @@ import { runSchemaToWire, runToWire, statusToWire, wireEncoder } from "./wire.ts
 const ofComponent = z.object({ component_id: z.string() });
 const ofRun = ofComponent.extend({ run_id: z.string() });
 const inSession = z.object({ session_id: z.string().min(1) });
-
-const streamed = { "text/event-stream": { schema: z.string().openapi({ description: "Frames of `id`, `event` and `data`; the data is an event as JSON." }) } };
 
 const MAX_WAIT_SECONDS = 30;
 
@@ -51,22 +49,17 @@ export function runs(kind: ComponentKind): Router {
       summary: "Start a run",
       request: { params: ofComponent, body: { required: true, content: fieldsContent(StartRunFields) } },
       responses: {
-        200: { description: "The run's events, or the run at its end", content: { ...streamed, "application/json": { schema: RunOutput } } },
+        200: { description: "The run's events, or the run at its end or pause", content: { ...STREAMED, "application/json": { schema: RunOutput } } },
         202: { description: "Accepted to run in the background", content: { "application/json": { schema: StartedRunBody } } },
       },
     }),
     async (c) => {
       const { context } = c.var;
       findComponent(context, kind, c.req.valid("param").component_id);
-      const fields = parseFields(StartRunFields, withoutFiles(await readFields(c.req.raw)));
+      const fields = parseFields(StartRunFields, withoutFiles(await readFields(c.req.raw), NO_MEDIA));
       const component = findComponent(context, kind, c.req.valid("param").component_id, fields.version?.toString());
       const answer = await startRun(context, { ...asRequest(fields), component }, c.req.raw.signal);
-      if (answer.kind === "stream") return relayed(answer.stream);
-      if (answer.kind === "finished") return c.json(runToWire(answer.reading));
-      const { runId, sessionId } = answer.run;
-      const location = `${c.req.path}/${runId}?session_id=${encodeURIComponent(sessionId)}`;
-      // What AgentOS says of a run that was accepted, whether or not it has begun by now.
-      return c.json({ run_id: runId, session_id: sessionId, status: statusToWire("pending") }, 202, { location });
+      return answerRun(c, answer, c.req.path);
     },
   );
 
@@ -128,7 +121,7 @@ export function runs(kind: ComponentKind): Router {
       guard: guard("run"),
       summary: "Follow a run again, framed as AgentOS does",
       request: { params: ofRun, body: { content: fieldsContent(ResumeFields) } },
-      responses: { 200: { description: "`replay`, or `catch_up` and `subscribed`, with the events; or one `error` frame", content: streamed } },
+      responses: { 200: { description: "`replay`, or `catch_up` and `subscribed`, with the events; or one `error` frame", content: STREAMED } },
     }),
     async (c) => {
       const run = named(c, c.req.valid("param").run_id);
@@ -157,7 +150,7 @@ export function runs(kind: ComponentKind): Router {
         headers: z.object({ "last-event-id": formInteger({ min: -1 }).optional() }),
       },
       responses: {
-        200: { description: "Events after the cursor", content: { ...streamed, "application/json": { schema: PolledEventsBody } } },
+        200: { description: "Events after the cursor", content: { ...STREAMED, "application/json": { schema: PolledEventsBody } } },
         204: { description: "The run is over and the client has seen its last event: do not come back" },
       },
     }),
@@ -190,12 +183,6 @@ export function runs(kind: ComponentKind): Router {
 
 const acceptsStream = (accept: string | undefined): boolean => /\btext\/event-stream\b/i.test(accept ?? "");
 
-/** @throws AppError `unprocessable` where a form carries files, before anything of the run exists. */
-function withoutFiles(fields: Fields): Fields {
-  if (fields.files.length === 0) return fields;
-  throw unprocessable(fields.files.map((name) => ({ type: "value_error", loc: ["body", name], msg: NO_MEDIA, input: null })));
-}
-
 /** What the fields ask for, as an operation takes it. */
 function asRequest(fields: StartRunFields): Omit<StartRequest, "component"> {
   const factoryInput = typeof fields.factory_input === "string" ? tryParseJson(fields.factory_input) : fields.factory_input;
@@ -218,6 +205,6 @@ function asRequest(fields: StartRunFields): Omit<StartRequest, "component"> {
     background: fields.background,
     contentOnly: !fields.stream_events,
     onBusy: fields.on_busy,
-    onDisconnect: fields.on_disconnect === "keep" ? "keep" : fields.on_disconnect * 1000,
+    onDisconnect: onDisconnectOf(fields),
   };
 }

@@ -1,3 +1,4 @@
+import type { Approval } from "../domain/approval.ts";
 import type { Projection } from "../domain/projection.ts";
 import { isUnfinished } from "../domain/run.ts";
 import { type Session, sessionTitle } from "../domain/session.ts";
@@ -10,7 +11,7 @@ import { writeRunDocument } from "./run-document.ts";
 // Plain SQL: every turn passes here twice, and the guards, which are what matters, are the statements themselves.
 // However often, late or in whatever order projections arrive, the rows end the same:
 // - a row takes only a newer version than its own,
-// - nothing is inserted at or under the tombstone of its session's id.
+// - nothing is inserted at or under the tombstone of its session's id, nor an approval that was deleted alone.
 
 const UPSERT_SESSION = `
   INSERT INTO sessions (session_id, user_id, component_kind, component_id, title, created_at, updated_at, version, document)
@@ -37,11 +38,25 @@ const UPSERT_RUN = `
     session_version = excluded.session_version, archive_key = excluded.archive_key, document = excluded.document
   WHERE excluded.version > runs.version`;
 
+const UPSERT_APPROVAL = `
+  INSERT INTO approvals (approval_id, run_id, session_id, user_id, component_kind, component_id, status, type, pause_type,
+    schedule_id, version, session_version, document)
+  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+  WHERE NOT EXISTS (SELECT 1 FROM deleted_sessions WHERE session_id = ?3 AND version >= ?12)
+    AND NOT EXISTS (SELECT 1 FROM deleted_approvals WHERE approval_id = ?1)
+  ON CONFLICT (approval_id) DO UPDATE
+  SET status = excluded.status, version = excluded.version, session_version = excluded.session_version, document = excluded.document
+  WHERE excluded.version > approvals.version`;
+
+const BURY_APPROVAL = "INSERT INTO deleted_approvals (approval_id) VALUES (?1) ON CONFLICT DO NOTHING";
+const DELETE_APPROVAL = "DELETE FROM approvals WHERE approval_id = ?1";
+
 const BURY_SESSION = `
   INSERT INTO deleted_sessions (session_id, version) VALUES (?1, ?2)
   ON CONFLICT (session_id) DO UPDATE SET version = excluded.version WHERE excluded.version > deleted_sessions.version`;
 const DELETE_SESSION = "DELETE FROM sessions WHERE session_id = ?1 AND version <= ?2";
 const DELETE_RUNS = "DELETE FROM runs WHERE session_id = ?1 AND session_version <= ?2";
+const DELETE_APPROVALS = "DELETE FROM approvals WHERE session_id = ?1 AND session_version <= ?2";
 const DELETE_PARKED = "DELETE FROM parked_projections WHERE session_id = ?1 AND session_version <= ?2";
 
 const PARK = `
@@ -88,6 +103,8 @@ export async function applyProjections(
 
   const statements = entries.flatMap((entry) => {
     if (entry.kind === "session") return sessionStatements(db, entry.session);
+    if (entry.kind === "approval") return [approvalStatement(db, entry)];
+    if (entry.kind === "approval-deleted") return [BURY_APPROVAL, DELETE_APPROVAL].map((sql) => db.prepare(sql).bind(entry.approvalId));
     if (entry.kind === "session-deleted") return deleteStatements(db, entry);
     if (entry.kind === "parked") return [parkedStatement(db, entry)];
     return [];
@@ -160,8 +177,30 @@ function runStatement(db: D1Database, { entry, document, archiveKey }: PlacedRun
     );
 }
 
+function approvalStatement(db: D1Database, { approval, sessionVersion }: { approval: Approval; sessionVersion: number }): D1PreparedStatement {
+  const document = JSON.stringify(approval);
+  if (placeOf(document, undefined) === "too_long") throw new ProjectionRefused(`The approval "${approval.id}" is too long for a row: its calls' arguments must become shorter.`);
+  return db
+    .prepare(UPSERT_APPROVAL)
+    .bind(
+      approval.id,
+      approval.runId,
+      approval.sessionId,
+      approval.userId ?? null,
+      approval.component.kind,
+      approval.component.id,
+      approval.status,
+      approval.type,
+      approval.pauseType,
+      approval.scheduleId ?? null,
+      approval.version,
+      sessionVersion,
+      document,
+    );
+}
+
 const deleteStatements = (db: D1Database, { sessionId, version }: { sessionId: string; version: number }): D1PreparedStatement[] =>
-  [BURY_SESSION, DELETE_SESSION, DELETE_RUNS, DELETE_PARKED].map((sql) => db.prepare(sql).bind(sessionId, version));
+  [BURY_SESSION, DELETE_SESSION, DELETE_RUNS, DELETE_APPROVALS, DELETE_PARKED].map((sql) => db.prepare(sql).bind(sessionId, version));
 
 function parkedStatement(db: D1Database, { sessionId, sessionVersion, entity, reason, release, at }: ParkedProjection): D1PreparedStatement {
   if (reason === undefined) return db.prepare(UNPARK).bind(sessionId, entity, at);

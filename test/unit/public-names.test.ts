@@ -19,12 +19,13 @@ function exported(): { values: string[]; types: string[] } {
 // A name on these lists is a promise to authors: adding one is a decision, removing one breaks them.
 it("the package exports these names and no others", () => {
   expect(exported()).toEqual({
-    values: ["createAgentOS", "defineAgent", "defineTool"],
+    values: ["askUser", "createAgentOS", "defineAgent", "defineTool", "getUserInput"],
     types: [
       "AgentDefinition",
       "AgentOS",
       "AgentOSOptions",
       "AgentOptions",
+      "ApprovalOptions",
       "GenerationOptions",
       "Instructions",
       "Model",

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { pausingAgents } from "./pausing-agents.ts";
 import { sessionAgents } from "./session/agents.ts";
+import { pauseAgents } from "./session/pause-agents.ts";
 import { defineAgent } from "../../src/define/agent.ts";
 import { defineTool } from "../../src/define/tool.ts";
 import { call, fail, gate, reply, say, scripted, think } from "../../src/models/scripted.ts";
@@ -48,4 +50,4 @@ export const broken = defineAgent({ id: "broken", model: scripted(() => reply(fa
 /** Keeps no events on its runs. */
 export const quiet = defineAgent({ id: "quiet", storeEvents: false, model: scripted(["Hush."], { id: "quiet" }) });
 
-export const agents = [echo, forecaster, held, broken, quiet, ...sessionAgents];
+export const agents = [echo, forecaster, held, broken, quiet, ...sessionAgents, ...pauseAgents, ...pausingAgents];

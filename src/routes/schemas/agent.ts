@@ -27,6 +27,12 @@ const AgentTool = z
     sequential: z.boolean(),
     timeout: z.number().openapi({ description: "Seconds." }),
     retries: z.number().int(),
+    requires_confirmation: z.literal(true).optional().openapi({ description: "Its calls wait until a person says yes." }),
+    requires_user_input: z.literal(true).optional().openapi({ description: "Its calls wait for values or answers." }),
+    user_input_fields: z.array(z.string()).optional(),
+    external_execution: z.literal(true).optional().openapi({ description: "Its calls are made by the client." }),
+    external_execution_silent: z.literal(true).optional(),
+    approval_type: z.enum(["required", "audit"]).optional(),
   })
   .openapi("AgentTool");
 

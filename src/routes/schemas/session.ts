@@ -8,9 +8,9 @@ import { WireMessage } from "./run.ts";
 const json = z.record(z.string(), z.unknown());
 
 /** A query parameter. Clients send empty ones for what they do not mean. */
-const given = <Schema extends z.ZodType>(schema: Schema) => z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
+export const given = <Schema extends z.ZodType>(schema: Schema) => z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
 
-const text = (description: string) => given(z.string()).openapi({ type: "string", description });
+export const text = (description: string) => given(z.string()).openapi({ type: "string", description });
 
 /** Which database is meant. There is one; naming another one is an error, as in AgentOS. */
 export const ofDatabase = { db_id: text("The database's id, as /config names it."), table: text("Only with db_id.") };
@@ -28,11 +28,14 @@ export const SessionParameters = z.object({ type, user_id: ofUser, ...ofDatabase
 const MAX_PAGE = 1_000_000;
 const MAX_LIMIT = 1_000;
 
+export const pageSize = (usual: number) => given(formInteger({ min: 1, max: MAX_LIMIT })).default(usual).openapi({ type: "integer" });
+export const pageNumber = given(formInteger({ min: 0, max: MAX_PAGE })).default(1).openapi({ type: "integer", description: "From 1; 0 is the first page too." });
+
 export const ListSessionsParameters = SessionParameters.extend({
   component_id: text("Of one agent, team or workflow."),
   session_name: text("A part of the name."),
-  limit: given(formInteger({ min: 1, max: MAX_LIMIT })).default(20).openapi({ type: "integer" }),
-  page: given(formInteger({ min: 0, max: MAX_PAGE })).default(1).openapi({ type: "integer", description: "From 1; 0 is the first page too." }),
+  limit: pageSize(20),
+  page: pageNumber,
   sort_by: given(z.enum(SESSION_SORTS)).default("created_at").openapi({ type: "string", enum: [...SESSION_SORTS] }),
   sort_order: given(z.enum(["asc", "desc"])).default("desc").openapi({ type: "string", enum: ["asc", "desc"] }),
 });
@@ -50,7 +53,7 @@ export const MediaParameters = SessionParameters.extend({ redirect: given(formBo
 export const CreateSessionParameters = z.object({ type, db_id: ofDatabase.db_id });
 
 /** A field of a body. `null` is the same as leaving it out, and an empty id is none. */
-const optional = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
+export const optional = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 const optionalId = <Schema extends z.ZodType>(schema: Schema) => z.preprocess((value) => (value === "" ? undefined : value), optional(schema));
 
 export const CreateSessionBody = z.object({

@@ -1,5 +1,6 @@
 import { AGENT_DEFAULTS } from "../../define/agent-defaults.ts";
 import type { AgentDefinition } from "../../define/agent.ts";
+import type { ToolDefinition } from "../../define/tool.ts";
 import type { AgentResponse, AgentSummary } from "../schemas/agent.ts";
 import { DB_ID, statusToWire } from "./words.ts";
 
@@ -50,6 +51,8 @@ export function agentToWire(agent: AgentDefinition, env: object): AgentResponse 
         sequential: tool.sequential,
         timeout: tool.timeoutMs / 1000,
         retries: tool.retries,
+        ...pauseOf(tool),
+        approval_type: tool.approval?.type,
       })),
       tool_call_limit: agent.toolCallLimit,
       tool_choice: agent.toolChoice ?? (agent.tools.length === 0 ? "none" : "auto"),
@@ -96,6 +99,23 @@ export function agentToWire(agent: AgentDefinition, env: object): AgentResponse 
     },
     metadata: agent.metadata,
   };
+}
+
+/** What the tool's calls wait for. */
+function pauseOf({ pause }: ToolDefinition): Partial<AgentResponse["tools"]["tools"][number]> {
+  switch (pause?.kind) {
+    case "confirmation":
+      return { requires_confirmation: true };
+    case "user_input":
+      return { requires_user_input: true, user_input_fields: pause.fields.map((field) => field.name) };
+    case "asked_input":
+    case "user_feedback":
+      return { requires_user_input: true };
+    case "external_execution":
+      return { external_execution: true, ...(pause.silent ? { external_execution_silent: true as const } : {}) };
+    case undefined:
+      return {};
+  }
 }
 
 function asWritten(instructions: string | readonly string[] | undefined): string | string[] | undefined {

@@ -1,6 +1,6 @@
 import type { RunEvent } from "../../domain/run-event.ts";
 import type { ReplayNotice, RunIdentity, WireEncoder, WireFrame } from "../../session/wire-encoder.ts";
-import { toolToWire } from "./tool-execution.ts";
+import { requirementsToWire, toolToWire } from "./tool-execution.ts";
 import { metricsToWire, secondsOf, statusToWire, toSeconds } from "./words.ts";
 
 /**
@@ -58,6 +58,10 @@ function nameAndFields(event: RunEvent): [name: string, fields: Record<string, u
           discarded: event.discarded,
         },
       ];
+    case "run.paused":
+      return ["RunPaused", { content: event.content, tools: event.calls.map((call) => toolToWire(call, event.at)), requirements: requirementsToWire(event.calls) }];
+    case "run.continued":
+      return ["RunContinued", { note: event.note }];
     case "model.started":
       return ["ModelRequestStarted", { model: event.model, model_provider: event.provider }];
     case "model.completed":

@@ -4,7 +4,7 @@ import type { RunReading } from "../../session/commands.ts";
 import type { RunOutput, RunSchema } from "../schemas/run.ts";
 import { wireEncoder } from "./events.ts";
 import { runMessagesToWire } from "./messages.ts";
-import { toolToWire } from "./tool-execution.ts";
+import { requirementsToWire, toolToWire } from "./tool-execution.ts";
 import { metricsToWire, statusToWire, toIso, toSeconds } from "./words.ts";
 
 /** A run as `POST …/runs` and `GET …/runs/{run_id}` answer it: epoch seconds, no null keys. */
@@ -25,6 +25,7 @@ export function runToWire({ record, events }: RunReading): RunOutput {
     messages: runMessagesToWire(record),
     metrics: metricsOf(record),
     tools: toolsOf(record),
+    requirements: requirementsOf(record),
     session_state: record.sessionState,
     metadata: record.metadata,
     events: eventsOf(record, events),
@@ -33,6 +34,7 @@ export function runToWire({ record, events }: RunReading): RunOutput {
     created_at: toSeconds(record.createdAt),
     forked_from_run_id: record.forkedFromRunId,
     forked_from_message_index: record.forkedFromMessageIndex,
+    forked_from_session_id: record.forkedFromSessionId,
     regenerated_from: record.regeneratedFrom,
   };
 }
@@ -68,7 +70,7 @@ export function runSchemaToWire({ record, events }: RunReading): RunSchema {
     followups: null,
     forked_from_run_id: record.forkedFromRunId ?? null,
     forked_from_message_index: record.forkedFromMessageIndex ?? null,
-    forked_from_session_id: null,
+    forked_from_session_id: record.forkedFromSessionId ?? null,
     regenerated_from: record.regeneratedFrom ?? null,
     last_checkpoint_at_message_index: null,
   };
@@ -90,6 +92,11 @@ const metricsOf = (record: RunRecord) =>
 
 const toolsOf = (record: RunRecord) =>
   record.effects.length === 0 ? undefined : record.effects.map((effect) => toolToWire(effect, record.createdAt));
+
+function requirementsOf(record: RunRecord): RunOutput["requirements"] {
+  const requirements = requirementsToWire(record.effects);
+  return requirements.length === 0 ? undefined : requirements;
+}
 
 /** The run's events without the pieces of its text, which its content is: as AgentOS stores them. */
 function eventsOf(record: RunRecord, events: readonly RunEvent[]): Record<string, unknown>[] | undefined {

@@ -1,5 +1,6 @@
 import type { Access } from "../../domain/principal.ts";
 import { openDatabase, type StorageBindings } from "../database.ts";
+import { type ApprovalRepository, makeApprovalRepository } from "./approvals.ts";
 import { type CancelWishRepository, makeCancelWishRepository } from "./cancel-wishes.ts";
 import { makeParkedProjectionRepository, type ParkedProjectionRepository } from "./parked-projections.ts";
 import { makeRunRepository, type RunRepository } from "./runs.ts";
@@ -9,6 +10,7 @@ import { makeSessionRepository, type SessionRepository } from "./sessions.ts";
 export interface Repositories {
   sessions: SessionRepository;
   runs: RunRepository;
+  approvals: ApprovalRepository;
   cancelWishes: CancelWishRepository;
   parkedProjections: ParkedProjectionRepository;
 }
@@ -18,6 +20,7 @@ export function makeRepositories(bindings: StorageBindings, access: Access): Rep
   return {
     sessions: makeSessionRepository(database, access),
     runs: makeRunRepository(database, access),
+    approvals: makeApprovalRepository(database, access),
     cancelWishes: makeCancelWishRepository(database, access),
     parkedProjections: makeParkedProjectionRepository(database, access),
   };

@@ -1,3 +1,4 @@
+export { approvals, deletedApprovals } from "./approvals.ts";
 export { cancelWishes } from "./cancel-wishes.ts";
 export { parkedProjections } from "./parked-projections.ts";
 export { runs } from "./runs.ts";

@@ -9,6 +9,8 @@ const common = {
   // Also what was cancelled or failed: a history with those in it is the one that is hard to keep valid.
   addHistoryToContext: true,
   historySkipStatuses: ["pending", "running", "paused"],
+  // Nobody is there to say what became of a call.
+  onUnknown: "fail",
 } satisfies Partial<AgentOptions>;
 
 const os = createAgentOS({

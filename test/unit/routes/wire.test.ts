@@ -124,6 +124,8 @@ describe("events", () => {
     const all: RunEventBody[] = [
       { type: "run.started" },
       { type: "run.retried", attempt: 2, maxAttempts: 3, delayMs: 0, reason: "crash" },
+      { type: "run.paused", content: "", calls: [started] },
+      { type: "run.continued" },
       { type: "model.started", model: "m", provider: "p" },
       { type: "text.delta", text: "a\nb" },
       { type: "reasoning.started" },

@@ -6,7 +6,7 @@ import { applyProjections } from "../../../src/storage/apply-projection.ts";
 import { isRefusal, ProjectionRefused } from "../../../src/storage/refusal.ts";
 import { makeRepositories } from "../../../src/storage/repositories/index.ts";
 import { restoreSession } from "../../../src/storage/restore-session.ts";
-import { aRun, aSession, EVENTS, finished, metered, runTold, sessionTold } from "./rows.ts";
+import { anApproval, approvalTold, aRun, aSession, decided, EVENTS, finished, metered, runTold, sessionTold } from "./rows.ts";
 
 const ALL: Access = { rows: "all" };
 const alice: Access = { rows: "user", userId: "alice" };
@@ -22,6 +22,7 @@ async function rowsOf(sessionId: string): Promise<unknown> {
     env.DB.prepare("SELECT * FROM sessions WHERE session_id = ?").bind(sessionId),
     env.DB.prepare("SELECT * FROM runs WHERE session_id = ? ORDER BY run_id").bind(sessionId),
     env.DB.prepare("SELECT * FROM deleted_sessions WHERE session_id = ?").bind(sessionId),
+    env.DB.prepare("SELECT * FROM approvals WHERE session_id = ? ORDER BY approval_id").bind(sessionId),
   ]);
   return results.map((result) => result.results);
 }
@@ -36,7 +37,7 @@ function dice(seed: number): (sides: number) => number {
 }
 
 describe("projections", () => {
-  /** A session's life: made, run on, given an owner, deleted, made again, deleted again, made again, run on. */
+  /** A session's life: made, run on, given an owner, paused, deleted, made again, deleted again, made again, run on, paused. */
   function life(sessionId: string): Projection[] {
     const first = aSession({ sessionId, userId: undefined, component: undefined, version: 1 });
     const owned = aSession({ sessionId, version: 2, name: "Named" });
@@ -45,20 +46,28 @@ describe("projections", () => {
     const before = aRun({ sessionId });
     const lost = aRun({ sessionId });
     const after = aRun({ sessionId, userId: "bob" });
+    const [asked, askedBetween, askedAfter, askedAgain] = [before, between, after, after].map(({ runId, userId }) => anApproval({ sessionId, runId, userId }));
     return [
       sessionTold(first),
       runTold(before, 1, 1),
       sessionTold(owned),
       runTold(finished(before), 1, 2, EVENTS),
+      approvalTold(asked!, 2),
       sessionTold({ ...owned, version: 3, updatedAt: 2_000 }),
+      approvalTold(decided(asked!), 3),
       runTold(lost, 2, 3),
       { kind: "session-deleted", sessionId, version: 5 },
       sessionTold({ ...again, createdAt: 3_000, version: 6 }),
       runTold(between, 1, 6),
+      approvalTold(askedBetween!, 7),
       { kind: "session-deleted", sessionId, version: 8 },
       sessionTold(again),
       runTold(after, 1, 9),
+      approvalTold(askedAfter!, 9),
+      approvalTold(askedAgain!, 9),
+      { kind: "approval-deleted", sessionId, approvalId: askedAgain!.id },
       sessionTold({ ...again, version: 10, updatedAt: 6_000 }),
+      approvalTold(decided(askedAfter!, "rejected"), 10),
       runTold(finished(after), 1, 10, EVENTS),
     ];
   }
@@ -67,7 +76,7 @@ describe("projections", () => {
     const straight = life("straight");
     for (const entry of straight) await apply(entry);
     const expected = JSON.stringify(await rowsOf("straight"));
-    expect(JSON.parse(expected)).toMatchObject([[{ user_id: "bob", component_id: "other", version: 10, created_at: 5_000 }], [{ status: "completed", version: 2 }], [{ version: 8 }]]);
+    expect(JSON.parse(expected)).toMatchObject([[{ user_id: "bob", component_id: "other", version: 10, created_at: 5_000 }], [{ status: "completed", version: 2 }], [{ version: 8 }], [{ status: "rejected", version: 2, session_version: 10 }]]);
 
     const roll = dice(20_261_129);
     for (let round = 0; round < 60; round++) {
@@ -78,8 +87,8 @@ describe("projections", () => {
         const other = roll(last + 1);
         [deliveries[last], deliveries[other]] = [deliveries[other]!, deliveries[last]!];
       }
-      // The runs keep their ids, so the last round's make way.
-      await env.DB.prepare("DELETE FROM runs").run();
+      // Runs and approvals keep their ids, so the last round's make way.
+      await env.DB.batch(["runs", "approvals", "deleted_approvals"].map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
       while (deliveries.length > 0) await apply(...deliveries.splice(0, 1 + roll(4)));
       expect(JSON.stringify(await rowsOf(sessionId)).replaceAll(sessionId, "straight"), `round ${round}`).toBe(expected);
     }
@@ -95,7 +104,8 @@ describe("projections", () => {
     expect(await see(ALL).runs.find(run.runId)).toBeUndefined();
 
     await apply(sessionTold({ ...session, version: 5 }), runTold({ ...run, version: 9 }, 1, 5), runTold(aRun({ sessionId: session.sessionId }), 2, 5));
-    expect(await rowsOf(session.sessionId)).toEqual([[], [], [{ session_id: session.sessionId, version: 5 }]]);
+    await apply(approvalTold(anApproval({ sessionId: session.sessionId, version: 9 }), 5));
+    expect(await rowsOf(session.sessionId)).toEqual([[], [], [{ session_id: session.sessionId, version: 5 }], []]);
     expect(await restoreSession(bindings, session.sessionId)).toMatchObject({ session: undefined, deletedVersion: 5 });
 
     await apply(sessionTold({ ...session, version: 6 }));

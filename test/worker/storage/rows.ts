@@ -1,3 +1,4 @@
+import type { Approval } from "../../../src/domain/approval.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import type { Projection } from "../../../src/domain/projection.ts";
 import type { RunEvent } from "../../../src/domain/run-event.ts";
@@ -57,6 +58,43 @@ export const finished = (run: RunRecord, given: Partial<RunRecord> = {}): RunRec
   ...given,
 });
 
+/** An approval as its session's object would tell of it. */
+export const anApproval = (given: Partial<Approval> = {}): Approval => {
+  const id = given.id ?? newId();
+  return {
+    id,
+    runId: newId(),
+    sessionId: newId(),
+    userId: "alice",
+    component: { kind: "agent", id: "support", name: "Support", version: "1" },
+    status: "pending",
+    type: "required",
+    pauseType: "confirmation",
+    toolName: "update_crm",
+    toolArguments: { id: 7 },
+    toolNames: ["update_crm"],
+    requirements: [{ id: newId(), kind: "confirmation", createdAt: 1_000, approvalType: "required", approvalId: id, callId: "c1", toolName: "update_crm", arguments: { id: 7 } }],
+    approvers: 1,
+    votes: [],
+    requesterMayApprove: true,
+    runStatus: "paused",
+    createdAt: 1_000,
+    updatedAt: 1_000,
+    version: 1,
+    ...given,
+  };
+};
+
+/** The same approval, decided on. */
+export const decided = (approval: Approval, status: Approval["status"] = "approved"): Approval => ({
+  ...approval,
+  status,
+  resolvedBy: "root",
+  resolvedAt: approval.updatedAt + 1,
+  updatedAt: approval.updatedAt + 1,
+  version: approval.version + 1,
+});
+
 export const EVENTS: RunEvent[] = [
   { index: 0, at: 1_000, type: "run.started" },
   { index: 5, at: 1_001, type: "text.delta", text: "Hi", compacted: { from: 1, to: 5 } },
@@ -64,6 +102,8 @@ export const EVENTS: RunEvent[] = [
 ];
 
 export const sessionTold = (session: Session): Projection => ({ kind: "session", session });
+
+export const approvalTold = (approval: Approval, sessionVersion = 1): Projection => ({ kind: "approval", approval, sessionVersion });
 
 export const runTold = (run: RunRecord, ordinal = 1, sessionVersion = 1, events?: RunEvent[]): Projection => ({
   kind: "run",
