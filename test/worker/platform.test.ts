@@ -99,6 +99,36 @@ describe("what is put together", () => {
   });
 });
 
+describe("runs that wait for people beside others", () => {
+  it("S262 S174 S175 a session holds runs in every status, and no state that says so approves anything", async () => {
+    const session = newSessionId();
+    const looked = await ask(session, 'look_up {"name":"Ada"}', {}, "clerk");
+    const drafted = await ask(session, "a draft of the mail", {}, "clerk");
+    const paused = await ask(session, 'update_crm {"id":1}', {}, "clerk");
+    expect([looked, drafted, paused].map(({ status }) => status)).toEqual(["COMPLETED", "COMPLETED", "PAUSED"]);
+    expect((await json(`/sessions/${session}/runs`)).map(({ status }: { status: string }) => status)).toEqual(["COMPLETED", "COMPLETED", "PAUSED"]);
+
+    await request(`/sessions/${session}`, { method: "PATCH", headers: { "content-type": "application/json" }, body: JSON.stringify({ session_state: { approved: true, approval: "approved" } }) });
+    const refused = await request(`/agents/clerk/runs/${paused.run_id}/continue`, { form: { session_id: session, stream: "false" } });
+    expect(refused.status).toBe(400);
+    expect((await getRun(session, paused.run_id, "clerk")).status).toBe("PAUSED");
+  });
+
+  it("C018 S146 one paused session stops no other, and no other shows anything of it", async () => {
+    const [waiting, second, third] = [newSessionId(), newSessionId(), newSessionId()];
+    const paused = await ask(waiting, 'send_mail {"to":"ada"}', { user_id: "ada" }, "clerk");
+    expect(paused.status).toBe("PAUSED");
+    for (const [session, user] of [[second, "bob"], [third, "eve"]] as const) {
+      const run = await ask(session, "hello", { user_id: user }, "clerk");
+      expect(run.status).toBe("COMPLETED");
+      expect([run.tools, run.requirements]).toEqual([undefined, undefined]);
+    }
+    const tools = JSON.stringify(paused.tools.map((tool: object) => ({ ...tool, confirmed: true })));
+    const answer = await request(`/agents/clerk/runs/${paused.run_id}/continue`, { form: { session_id: waiting, stream: "false", tools } });
+    expect(await answer.json()).toMatchObject({ status: "COMPLETED", run_id: paused.run_id });
+  });
+});
+
 describe("many at a time", () => {
   it("S90 S167 fifty sessions run on one agent without touching each other", async () => {
     const sessions = Array.from({ length: 50 }, newSessionId);
