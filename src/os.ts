@@ -61,7 +61,7 @@ const NOT_UNDERSTOOD_DELAY = 60;
  * export default os;
  * ```
  *
- * @throws RangeError when there is nothing to run, or two definitions have the same id.
+ * @throws RangeError when there is nothing to run, or two definitions have the same id and version.
  */
 export function createAgentOS(options: AgentOSOptions): AgentOS {
   if (options.agents.length === 0) throw new RangeError("createAgentOS needs at least one agent.");

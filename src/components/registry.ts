@@ -1,31 +1,34 @@
 import type { AgentDefinition } from "../define/agent.ts";
 import type { ComponentRef } from "../domain/component.ts";
 
-/** What code defined, by id. */
+/** What code defined, by id and version. */
 export interface Registry {
+  /** The newest version of each, which is the one that new runs take. */
   readonly agents: readonly AgentDefinition[];
+  /** The newest version with this id. */
   agent(id: string): AgentDefinition | undefined;
   /** The definition that carries this id and version, or nothing: never another version. */
   find(ref: Pick<ComponentRef, "kind" | "id" | "version">): AgentDefinition | undefined;
 }
 
 /**
- * Gathers definitions.
- * @throws RangeError when two of them have the same id.
+ * Gathers definitions. Several may share an id if their versions differ: new runs take the one that stands last, and runs
+ * that wait go on with theirs for as long as it is listed.
+ * @throws RangeError when two of them have the same id and version.
  */
 export function makeRegistry(definitions: { agents: readonly AgentDefinition[] }): Registry {
-  const agents = new Map<string, AgentDefinition>();
+  const newest = new Map<string, AgentDefinition>();
+  const versions = new Map<string, AgentDefinition>();
   for (const agent of definitions.agents) {
-    if (agents.has(agent.id)) throw new RangeError(`Two agents have the id "${agent.id}".`);
-    agents.set(agent.id, agent);
+    const key = JSON.stringify([agent.id, agent.version]);
+    if (versions.has(key)) throw new RangeError(`Two agents have the id "${agent.id}" and the version "${agent.version}".`);
+    versions.set(key, agent);
+    newest.set(agent.id, agent);
   }
   return {
-    agents: [...agents.values()],
-    agent: (id) => agents.get(id),
-    find: (ref) => {
-      const agent = ref.kind === "agent" ? agents.get(ref.id) : undefined;
-      return agent?.version === ref.version ? agent : undefined;
-    },
+    agents: [...newest.values()],
+    agent: (id) => newest.get(id),
+    find: ({ kind, id, version }) => (kind === "agent" ? versions.get(JSON.stringify([id, version])) : undefined),
   };
 }
 

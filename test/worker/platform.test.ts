@@ -84,6 +84,15 @@ describe("what is put together", () => {
     expect(() => defineAgent({ id: "a", model: "scripted:x", tools: [tool, tool] })).toThrow(/two tools named "t"/);
   });
 
+  it("S260 holds several versions of an agent: new runs take the last, and each stays to be found by its own", () => {
+    const [first, second] = ["1", "2"].map((version) => defineAgent({ id: "sales", version, model: "scripted:x", instructions: version }));
+    const { registry } = createAgentOS({ agents: [first!, second!, hello("other")] });
+    expect(registry.agents.map(({ id, version }) => [id, version])).toEqual([["sales", "2"], ["other", "1"]]);
+    expect(registry.agent("sales")).toBe(second);
+    expect(registry.find({ kind: "agent", id: "sales", version: "1" })).toBe(first);
+    expect(registry.find({ kind: "agent", id: "sales", version: "3" })).toBeUndefined();
+  });
+
   it("C066 names that providers refuse are refused where they are written", () => {
     for (const name of ["a.b", "with space", "schön", "", "x".repeat(65)]) {
       expect(() => defineTool({ name, description: "", execute: () => "" })).toThrow(RangeError);
