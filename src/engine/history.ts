@@ -1,3 +1,4 @@
+import { AGENT_DEFAULTS } from "../define/agent-defaults.ts";
 import type { AgentDefinition } from "../define/agent.ts";
 import { effectKey, type Effect, type ToolCall } from "../domain/tool-call.ts";
 import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../domain/message.ts";
@@ -9,7 +10,6 @@ import type { PastRun } from "./ports.ts";
 const NEVER: readonly RunStatus[] = ["pending", "running"];
 /** Of the others only those that went well, unless the agent says otherwise. */
 const SKIPPED_BY_DEFAULT: readonly RunStatus[] = ["paused", "cancelled", "failed", "regenerated"];
-const DEFAULT_HISTORY_RUNS = 3;
 
 /** Whether later runs of the agent are shown a run that stands so. */
 export const isHistory = (status: RunStatus, agent: AgentDefinition): boolean => !NEVER.includes(status) && !(agent.historySkipStatuses ?? SKIPPED_BY_DEFAULT).includes(status);
@@ -63,7 +63,7 @@ export function projectHistory(pastRuns: Iterable<PastRun>, agent: AgentDefiniti
   // A window that the caller names replaces the agent's, whichever of the two kinds each of them is.
   const given = input.numHistoryRuns === undefined && input.numHistoryMessages === undefined ? agent : input;
   const messageLimit = given.numHistoryRuns === undefined ? given.numHistoryMessages : undefined;
-  const window = given.numHistoryRuns ?? (messageLimit === undefined ? DEFAULT_HISTORY_RUNS : Number.POSITIVE_INFINITY);
+  const window = given.numHistoryRuns ?? (messageLimit === undefined ? AGENT_DEFAULTS.numHistoryRuns : Number.POSITIVE_INFINITY);
 
   const taken: Message[][] = [];
   let count = 0;

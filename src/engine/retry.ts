@@ -1,3 +1,4 @@
+import { AGENT_DEFAULTS } from "../define/agent-defaults.ts";
 import type { AgentDefinition } from "../define/agent.ts";
 import type { RunError } from "../domain/run.ts";
 import { backoffDelay } from "../lib/backoff.ts";
@@ -13,7 +14,6 @@ const RETRYABLE: ReadonlySet<ModelErrorKind> = new Set<ModelErrorKind>([
   "stalled",
 ]);
 
-const DEFAULT_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 60_000;
 
 export const isRetryable = (failure: ModelFailure): boolean => RETRYABLE.has(failure.kind);
@@ -22,7 +22,7 @@ export const isRetryable = (failure: ModelFailure): boolean => RETRYABLE.has(fai
 export function retryDelay(agent: AgentDefinition, failure: ModelFailure, retry: number): number {
   if (failure.retryAfterMs !== undefined) return Math.min(failure.retryAfterMs, LONGEST_DELAY_MS);
   return backoffDelay(retry, {
-    baseMs: agent.delayBetweenRetries ?? DEFAULT_DELAY_MS,
+    baseMs: agent.delayBetweenRetries ?? AGENT_DEFAULTS.delayBetweenRetries,
     exponential: agent.exponentialBackoff ?? false,
     maxMs: LONGEST_DELAY_MS,
   });

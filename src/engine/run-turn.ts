@@ -1,3 +1,4 @@
+import { AGENT_DEFAULTS } from "../define/agent-defaults.ts";
 import type { AssistantMessage } from "../domain/message.ts";
 import type { RunEventBody } from "../domain/run-event.ts";
 import type { RunError } from "../domain/run.ts";
@@ -12,7 +13,6 @@ import { isRetryable, retryDelay, toRunError } from "./retry.ts";
 import { streamModel, type StreamedReply } from "./stream-model.ts";
 import { toolAnswer } from "./tool-answer.ts";
 
-const DEFAULT_MAX_STEPS = 50;
 /** Replies in a row whose calls are all too broken to run, after which asking again is no use. */
 const MAX_BROKEN_REPLIES = 3;
 
@@ -69,7 +69,7 @@ const textOf = (text: string): RunEventBody[] => (text === "" ? [] : [{ type: "t
 const repliesOf = (turn: Turn): number => turn.messages.filter((message) => message.role === "assistant").length;
 
 function limitReached(turn: Turn): RunError | undefined {
-  const maxSteps = turn.agent.maxSteps ?? DEFAULT_MAX_STEPS;
+  const maxSteps = turn.agent.maxSteps ?? AGENT_DEFAULTS.maxSteps;
   if (ownReplies(turn).length >= maxSteps) {
     return { type: "step_limit", message: `The run made ${maxSteps} model requests (the agent's maxSteps) without coming to an end.`, retryable: false };
   }
