@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Requirement } from "./requirement.ts";
+import { isOpen, Requirement } from "./requirement.ts";
 
 /** A call the model asked for, as it stands in the assistant's message. */
 export const ToolCall = z.object({
@@ -57,7 +57,7 @@ export type Effect = z.infer<typeof Effect>;
 
 /** The call waits for a person. One whose outcome is unknown waits as well, though nothing of it runs any more. */
 export const isWaiting = (effect: Pick<Effect, "status" | "requirement">): boolean =>
-  effect.requirement !== undefined && effect.requirement.resolution === undefined && (effect.status === "planned" || effect.status === "unknown");
+  effect.requirement !== undefined && isOpen(effect.requirement) && (effect.status === "planned" || effect.status === "unknown");
 
 /** The stable key of a call, handed to the tool as its idempotency key. */
 export const effectKey = (effect: Pick<Effect, "runId" | "step" | "position">): string => `${effect.runId}:${effect.step}:${effect.position}`;

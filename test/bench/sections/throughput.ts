@@ -3,6 +3,7 @@ import { run, type Target } from "../client.ts";
 import type { Figure, Goal } from "../figure.ts";
 
 const AT_ONCE = [1, 8, 32];
+const QUICK_AT_ONCE = [1, 8];
 const TURNS = { "new sessions": 1, "10-turn sessions": 10 } as const;
 const SECTION = "Throughput (20 tokens at once)";
 
@@ -11,7 +12,7 @@ export const throughput: Section = async (bench) => {
   const windowMs = bench.quick ? 700 : 2_000;
   const rounds: Rounds = {};
   for (const [kind, turns] of Object.entries(TURNS)) {
-    for (const atOnce of AT_ONCE) {
+    for (const atOnce of bench.quick ? QUICK_AT_ONCE : AT_ONCE) {
       // The sides take turns for each kind of load, so that what else the machine does falls on both.
       const found = await interleaved(bench, async (side) => {
         const { value, cpuMs } = await cpuOf(side, () => runFor(side.target, windowMs, atOnce, turns));

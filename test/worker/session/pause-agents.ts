@@ -32,7 +32,7 @@ export const pauseTools = [
   act("ping", z.object({}), { effect: "none" }),
   act("confirm_send", z.object({ to: z.string(), body: z.string().optional() }), { requiresConfirmation: true }),
   act("checked_send", z.object({ to: slowly(z.string()) }), { requiresConfirmation: true }),
-  act("checked_crm", z.object({ id: slowly(z.number()) }), { approval: "required" }),
+  act("checked_crm", z.object({ id: slowly(z.number()) }), { approval: { expiresIn: 3_600 } }),
   act("charge", amount),
   act("update_crm", z.object({ id: z.number(), plan: z.string().optional() }), { approval: "required" }),
   act("note_crm", amount, { requiresConfirmation: true, approval: "audit" }),
@@ -57,7 +57,7 @@ export const pauseTools = [
     approval: { expiresIn: 3_600 },
     execute: async (args, { idempotencyKey }) => {
       world.push({ key: idempotencyKey, tool: "slow_crm", args });
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await new Promise((resolve) => setTimeout(resolve, 3));
       return "slow_crm receipt";
     },
   }),
