@@ -58,6 +58,28 @@ export async function cpuOf<T>(side: Side, work: () => Promise<T>): Promise<{ va
   return { value, cpuMs: side.server.workerd.cpuMs() - before };
 }
 
+/** How long the runtime keeps an object in memory that nobody asks. */
+const AWAKE_MS = 10_000;
+const REST_LOOK_MS = 500;
+const REST_CPU_MS = 20;
+const LONGEST_REST_MS = 20_000;
+
+/**
+ * Resolves when neither side does anything and has nothing left to do. Objects are put away ten seconds after their last
+ * run, which costs as much as a run: it must not be counted for those that happen to run then.
+ */
+export async function rest({ product, bare, quick }: Bench): Promise<void> {
+  if (quick) return;
+  const cpuMs = () => product.server.workerd.cpuMs() + bare.server.workerd.cpuMs();
+  const startedAt = performance.now();
+  await sleep(AWAKE_MS);
+  while (performance.now() - startedAt < LONGEST_REST_MS) {
+    const before = cpuMs();
+    await sleep(REST_LOOK_MS);
+    if (cpuMs() - before < REST_CPU_MS) return;
+  }
+}
+
 /** 20 tokens at once: what a run costs when it does not wait. */
 export const INSTANT = "Hello #n=20,ms=0#";
 

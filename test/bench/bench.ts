@@ -5,7 +5,7 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import type { Bench, Section } from "./bench-context.ts";
-import { atOnce, warmSession } from "./bench-context.ts";
+import { atOnce, rest, warmSession } from "./bench-context.ts";
 import { buildBundle } from "./bundle.ts";
 import { bare, model, product } from "./client.ts";
 import { type Figure, judge, tableOf } from "./figure.ts";
@@ -74,6 +74,7 @@ async function main(): Promise<void> {
         await warmUp(bench);
         isWarm = true;
       }
+      if (name !== "start") await rest(bench);
       const before = performance.now();
       figures.push(...(await (SECTIONS[name] as Section)(bench)));
       console.error(`${name}: ${((performance.now() - before) / 1000).toFixed(1)} s`);

@@ -1,10 +1,10 @@
 import type { Bench, Section, Side } from "../bench-context.ts";
 import { INSTANT, warmSession } from "../bench-context.ts";
-import { product, run } from "../client.ts";
+import { bare, product, run, type Target } from "../client.ts";
 import { countsOf, D1_ROW_BUDGET, objectRowBudget, type SessionCounts, written } from "../counts.ts";
 import type { Figure } from "../figure.ts";
 import { fsyncsOf } from "../fsyncs.ts";
-import { serve } from "../server.ts";
+import { serve, type Server } from "../server.ts";
 import { median } from "../statistics.ts";
 
 const section = "Rows, commits and growth";
@@ -66,37 +66,28 @@ async function growth(url: string): Promise<Figure[]> {
   ];
 }
 
-/** Commits as the disk sees them. */
+/** Commits as the disk sees them. Each side has a server that did nothing else: objects that are put away write too. */
 async function commits(bench: Bench): Promise<Figure[]> {
-  const measure = async ({ server, target }: Side) => {
-    const found: Record<string, number[]> = { new: [], warm: [], newD1: [], warmD1: [] };
-    for (let count = 0; count < FSYNC_RUNS; count += 1) {
-      let sessionId = "";
-      const fresh = await fsyncsOf(server.workerd.pid, async () => {
-        sessionId = await warmSession(target);
-      });
-      const warm = await fsyncsOf(server.workerd.pid, async () => {
-        await run(target, { message: INSTANT, sessionId });
-      });
-      if (fresh === undefined || warm === undefined) return undefined;
-      found.new?.push(fresh.object);
-      found.newD1?.push(fresh.d1);
-      found.warm?.push(warm.object);
-      found.warmD1?.push(warm.d1);
+  const measure = async ({ name, bundle }: Side) => {
+    const kind = name === "product" ? "worker" : "bare";
+    const server = await serve(kind, bundle, { modelUrl: bench.model.url });
+    try {
+      return await fsyncsOfRuns(server, kind === "worker" ? product(server.url) : bare(server.url));
+    } finally {
+      await server.stop();
     }
-    return found;
   };
-  const [ours, bare] = [await measure(bench.product), await measure(bench.bare)];
-  if (ours === undefined || bare === undefined) {
+  const [ours, theirs] = [await measure(bench.product), await measure(bench.bare)];
+  if (ours === undefined || theirs === undefined) {
     console.error("fsyncs are not counted: strace is not installed, or may not attach.");
     return [];
   }
-  const figure = (name: string, key: string, budget?: number): Figure => ({
+  const figure = (name: string, key: keyof RunFsyncs, budget?: number): Figure => ({
     section,
     name: `fsyncs, ${name}`,
     unit: "calls",
-    product: [median(ours[key] as number[])],
-    bare: [median(bare[key] as number[])],
+    product: [median(ours[key])],
+    bare: [median(theirs[key])],
     ...(budget === undefined ? {} : { goal: { atMost: budget, of: "product" } }),
   });
   return [
@@ -105,4 +96,25 @@ async function commits(bench: Bench): Promise<Figure[]> {
     figure("D1, later turn", "warmD1"),
     figure("D1, first turn", "newD1"),
   ];
+}
+
+type RunFsyncs = Record<"new" | "warm" | "newD1" | "warmD1", number[]>;
+
+async function fsyncsOfRuns(server: Server, target: Target): Promise<RunFsyncs | undefined> {
+  const found: RunFsyncs = { new: [], warm: [], newD1: [], warmD1: [] };
+  for (let count = 0; count < FSYNC_RUNS; count += 1) {
+    let sessionId = "";
+    const fresh = await fsyncsOf(server.workerd.pid, async () => {
+      sessionId = await warmSession(target);
+    });
+    const warm = await fsyncsOf(server.workerd.pid, async () => {
+      await run(target, { message: INSTANT, sessionId });
+    });
+    if (fresh === undefined || warm === undefined) return undefined;
+    found.new.push(fresh.object);
+    found.newD1.push(fresh.d1);
+    found.warm.push(warm.object);
+    found.warmD1.push(warm.d1);
+  }
+  return found;
 }

@@ -4,7 +4,7 @@ import type { Figure, Goal } from "../figure.ts";
 
 const AT_ONCE = [1, 8, 32];
 const QUICK_AT_ONCE = [1, 8];
-const TURNS = { "new sessions": 1, "10-turn sessions": 10 } as const;
+const TURNS = { "10-turn sessions": 10, "new sessions": 1 } as const;
 const SECTION = "Throughput (20 tokens at once)";
 
 /** Runs a second and what each costs, for runs that never wait for their model. */
