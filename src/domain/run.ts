@@ -55,6 +55,8 @@ export const Run = z.object({
   userId: z.string().optional(),
   component: ComponentRef,
   parentRunId: z.string().optional(),
+  /** The schedule that started it, and which of its firings. */
+  schedule: z.object({ id: z.string(), runId: z.string() }).optional(),
   status: z.enum(RUN_STATUSES),
   input: RunInput,
   background: z.boolean(),

@@ -22,6 +22,10 @@ export interface StartRequest {
   onBusy: OnBusy;
   /** Milliseconds, or `"keep"`. */
   onDisconnect: number | "keep";
+  /** Ids that were settled before, so that asking again is asking for the same run. Absent: minted. */
+  ids?: { runId: string; sessionId: string };
+  /** The schedule that starts it, and which of its firings. */
+  schedule?: StartRun["schedule"];
 }
 
 /** What became of the request. All three are the same run: a stream follows it, waiting follows it to its end or pause. */
@@ -56,12 +60,13 @@ function commandOf(context: OperationContext, request: StartRequest): StartRun {
   const userId = userOf(context, request.userId);
   return {
     // Minted here, so that the accept can be repeated when its answer is lost.
-    runId: newId(),
-    sessionId: request.sessionId ?? newId(),
-    sessionIsNew: request.sessionId === undefined,
+    runId: request.ids?.runId ?? newId(),
+    sessionId: request.sessionId ?? request.ids?.sessionId ?? newId(),
+    sessionIsNew: request.sessionId === undefined && request.ids === undefined,
     access: context.access,
     ...(userId === undefined ? {} : { userId }),
     component: refOf(request.component),
+    ...(request.schedule === undefined ? {} : { schedule: request.schedule }),
     input: request.input,
     background: request.background,
     stream: request.stream,

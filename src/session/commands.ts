@@ -20,6 +20,8 @@ export interface StartRun {
   /** Whose run it is. */
   userId?: string;
   component: ComponentRef;
+  /** The schedule that starts it, and which of its firings. */
+  schedule?: { id: string; runId: string };
   input: RunInput;
   background: boolean;
   stream: boolean;

@@ -176,6 +176,7 @@ export class Continuations {
       ...(run.metadata === undefined ? {} : { metadata: withoutDecision(run.metadata) }),
       metrics: { usage: NO_USAGE, modelCalls: 0 },
       historyBefore: run.historyBefore ?? stored.ordinal,
+      ...(run.schedule === undefined ? {} : { schedule: run.schedule }),
       forkedFromRunId: run.runId,
       forkedFromMessageIndex: index,
       ...(command.regenerate ? { regeneratedFrom: run.runId } : {}),

@@ -421,6 +421,7 @@ export class Session implements SessionCommands {
       sessionId: command.sessionId,
       ...(command.userId === undefined ? {} : { userId: command.userId }),
       component: command.component,
+      ...(command.schedule === undefined ? {} : { schedule: command.schedule }),
       status: "pending",
       input: command.input,
       background: command.background,
