@@ -4,6 +4,7 @@ import { sessionClient } from "../session/client.ts";
 import { openDatabase } from "../storage/database.ts";
 import { findParkedElsewhere } from "../storage/parked-elsewhere.ts";
 import { forgetExpiredWishes } from "../storage/repositories/cancel-wishes.ts";
+import { forgetExpiredKeys } from "../storage/repositories/idempotency-keys.ts";
 import { findStaleRuns } from "../storage/stale-runs.ts";
 
 /** A run that goes on tells D1 of itself seldom, but its object looks after itself in less than a minute. */
@@ -20,10 +21,12 @@ const SIDE_BY_SIDE = 8;
  * @throws AppError `unavailable` when D1 could not be asked: the platform then shows the tick as failed.
  */
 export async function sweep(env: PlatformEnv, clock: Clock, release: string): Promise<void> {
-  const [forgotten, stale, parked] = await Promise.allSettled([
-    forgetExpiredWishes(openDatabase(env), clock.now()),
+  const database = openDatabase(env);
+  const [stale, parked, ...forgotten] = await Promise.allSettled([
     findStaleRuns(env, { heardBefore: clock.now() - STALE_AFTER_MS, limit: ROWS }),
     findParkedElsewhere(env, { release, limit: ROWS }),
+    forgetExpiredWishes(database, clock.now()),
+    forgetExpiredKeys(database, clock.now()),
   ]);
   const pokes = new Map<string, { runIds: string[]; parked: string[] }>();
   if (stale.status === "fulfilled") for (const { sessionId, runIds } of stale.value) pokes.set(sessionId, { runIds, parked: [] });
@@ -31,7 +34,7 @@ export async function sweep(env: PlatformEnv, clock: Clock, release: string): Pr
     for (const { sessionId, entities } of parked.value) pokes.set(sessionId, { runIds: pokes.get(sessionId)?.runIds ?? [], parked: entities });
   }
   await pokeAll(env, pokes);
-  for (const part of [forgotten, stale, parked]) if (part.status === "rejected") throw part.reason;
+  for (const part of [stale, parked, ...forgotten]) if (part.status === "rejected") throw part.reason;
 }
 
 async function pokeAll(env: PlatformEnv, pokes: ReadonlyMap<string, { runIds: string[]; parked: string[] }>): Promise<void> {

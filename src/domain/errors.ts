@@ -13,6 +13,7 @@ export const ERROR_CODES = [
   "not_found",
   "method_not_allowed",
   "conflict",
+  "idempotency_mismatch",
   "session_busy",
   "session_exists",
   "run_not_continuable",

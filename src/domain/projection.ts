@@ -28,6 +28,8 @@ export type Projection =
       kind: "session-deleted";
       sessionId: string;
       version: number;
+      /** When it was deleted. */
+      at: number;
     }
   | {
       /** Another projection of this session was refused so often that it was set aside, or has arrived after all. */

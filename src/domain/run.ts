@@ -82,6 +82,8 @@ export const Run = z.object({
   history: z.array(Message).optional(),
   /** History holds what stood before this place in the session; absent: before the run's own. */
   historyBefore: z.number().int().optional(),
+  /** Each time that it went on in place: the id that was minted for a sibling, which names the ask, and its last event before. */
+  continuations: z.array(z.object({ id: z.string(), after: z.number().int() })).optional(),
   forkedFromRunId: z.string().optional(),
   /** The session that it was copied from with all the others. */
   forkedFromSessionId: z.string().optional(),

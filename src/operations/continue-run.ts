@@ -3,11 +3,14 @@ import { AppError } from "../domain/errors.ts";
 import { isRunId, isSessionId, newId } from "../domain/ids.ts";
 import type { ContinueRun } from "../session/commands.ts";
 import type { OperationContext } from "./context.ts";
+import { type Idempotency, underKey } from "./idempotency.ts";
 import { asClientsRead, type NamedRun, runNotFound } from "./read-run.ts";
 import { MAX_INPUT_BYTES, type RunAnswer, userOf } from "./start-run.ts";
 
 /** How someone asks that a run goes on, whichever edge they came in by. */
 export interface ContinueRequest extends Omit<ContinueRun, "runId" | "access" | "component" | "newRunId" | "by"> {
+  /** A client's key: asking again under it is asking for the same. */
+  idempotency?: Idempotency;
   run: NamedRun & { sessionId: string };
   /** Who they say they are. Who is known to be asking counts for more. */
   userId?: string;
@@ -23,25 +26,28 @@ export interface ContinueRequest extends Omit<ContinueRun, "runId" | "access" | 
  */
 export async function continueRun(context: OperationContext, request: ContinueRequest, signal?: AbortSignal): Promise<RunAnswer> {
   try {
-    return await asked(context, request, signal);
+    const command = commandOf(context, request);
+    if (request.idempotency === undefined) return { ...(await continued(context, request, command, signal)), isReplay: false };
+    const { sessionId, runId } = request.run;
+    const ask = { ...request.idempotency, userId: command.by, target: `run:${runId}`, ids: { runId: command.newRunId, sessionId } };
+    const { answer, isReplay } = await underKey(context, ask, (ids) => continued(context, request, { ...command, newRunId: ids.runId }, signal));
+    return { ...answer, isReplay };
   } catch (error) {
     throw error instanceof AppError ? asRefused(context, error) : error;
   }
 }
 
-async function asked(context: OperationContext, request: ContinueRequest, signal: AbortSignal | undefined): Promise<RunAnswer> {
-  const { sessionId } = request.run;
-  const command = commandOf(context, request);
-  const session = context.sessions(sessionId);
+async function continued(context: OperationContext, request: ContinueRequest, command: ContinueRun, signal: AbortSignal | undefined) {
+  const session = context.sessions(request.run.sessionId);
   if (command.stream) {
     const view = { after: -1, framing: "plain", ...(request.contentOnly ? { only: "content" as const } : {}) } as const;
-    return { kind: "stream", stream: await session.continueAndFollow(command, view, signal) };
+    return { kind: "stream" as const, stream: await session.continueAndFollow(command, view, signal) };
   }
-  if (command.background) return { kind: "accepted", run: await session.continueRun(command) };
-  return { kind: "finished", reading: asClientsRead(context, await session.continueAndWait(command, signal)) };
+  if (command.background) return { kind: "accepted" as const, run: await session.continueRun(command) };
+  return { kind: "finished" as const, reading: asClientsRead(context, await session.continueAndWait(command, signal)) };
 }
 
-function commandOf(context: OperationContext, { run, userId, contentOnly: _contentOnly, ...rest }: ContinueRequest): ContinueRun {
+function commandOf(context: OperationContext, { run, userId, contentOnly: _contentOnly, idempotency: _idempotency, ...rest }: ContinueRequest): ContinueRun {
   if (!isRunId(run.runId) || !isSessionId(run.sessionId)) throw runNotFound();
   const bytes = new TextEncoder().encode(JSON.stringify([rest.input, rest.answers])).length;
   if (bytes > MAX_INPUT_BYTES) throw new AppError("payload_too_large", `The input and the answers have ${bytes} bytes; together they may have ${MAX_INPUT_BYTES}.`);

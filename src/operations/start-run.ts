@@ -5,6 +5,7 @@ import { newId } from "../domain/ids.ts";
 import type { RunInput } from "../domain/run.ts";
 import type { OnBusy, RunReading, StartedRun, StartRun } from "../session/commands.ts";
 import type { OperationContext } from "./context.ts";
+import { type Idempotency, underKey } from "./idempotency.ts";
 import { asClientsRead } from "./read-run.ts";
 
 /** A new run as someone asks for it, whichever edge they came in by. */
@@ -24,32 +25,47 @@ export interface StartRequest {
   onDisconnect: number | "keep";
   /** Ids that were settled before, so that asking again is asking for the same run. Absent: minted. */
   ids?: { runId: string; sessionId: string };
+  /** A client's key: asking again under it is asking for the same run. */
+  idempotency?: Idempotency;
   /** The schedule that starts it, and which of its firings. */
   schedule?: StartRun["schedule"];
 }
 
 /** What became of the request. All three are the same run: a stream follows it, waiting follows it to its end or pause. */
-export type RunAnswer =
+export type RunAnswer = (
   | { kind: "stream"; stream: Response }
   | { kind: "finished"; reading: RunReading }
-  | { kind: "accepted"; run: StartedRun };
+  | { kind: "accepted"; run: StartedRun }
+) & {
+  /** The client's key stands for a run that was asked for before: this is what has become of it since. */
+  isReplay: boolean;
+};
 
 /** A row of the session's storage takes two million bytes, and the input is in it beside other things. */
 export const MAX_INPUT_BYTES = 1_000_000;
 
 /**
  * Starts a run and answers in the shape that was asked for.
- * @throws AppError `session_busy`, `queue_full`, `not_found` before anything is streamed or stored.
+ * @throws AppError `session_busy`, `queue_full`, `not_found`, `idempotency_mismatch`, … before anything is streamed or stored.
  */
 export async function startRun(context: OperationContext, request: StartRequest, signal?: AbortSignal): Promise<RunAnswer> {
   const command = commandOf(context, request);
+  if (request.idempotency === undefined) return { ...(await started(context, request, command, signal)), isReplay: false };
+  const { kind, id } = command.component;
+  const ask = { ...request.idempotency, userId: command.userId, target: `${kind}:${id}`, ids: { runId: command.runId, sessionId: command.sessionId } };
+  // The session may have been made by the request that the key came with before.
+  const { answer, isReplay } = await underKey(context, ask, (ids) => started(context, request, { ...command, ...ids, sessionIsNew: command.sessionIsNew && ids.runId === command.runId }, signal));
+  return { ...answer, isReplay };
+}
+
+async function started(context: OperationContext, request: StartRequest, command: StartRun, signal: AbortSignal | undefined) {
   const session = context.sessions(command.sessionId);
   if (request.stream) {
     const view = { after: -1, framing: "plain", ...(request.contentOnly ? { only: "content" as const } : {}) } as const;
-    return { kind: "stream", stream: await session.startAndFollow(command, view, signal) };
+    return { kind: "stream" as const, stream: await session.startAndFollow(command, view, signal) };
   }
-  if (request.background) return { kind: "accepted", run: await session.startRun(command) };
-  return { kind: "finished", reading: asClientsRead(context, await session.startAndWait(command, signal)) };
+  if (request.background) return { kind: "accepted" as const, run: await session.startRun(command) };
+  return { kind: "finished" as const, reading: asClientsRead(context, await session.startAndWait(command, signal)) };
 }
 
 function commandOf(context: OperationContext, request: StartRequest): StartRun {

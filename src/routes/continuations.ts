@@ -9,6 +9,7 @@ import { forkSession } from "../operations/fork-session.ts";
 import { listCheckpoints, readSnapshot } from "../operations/read-checkpoints.ts";
 import { readAnswers } from "./answers.ts";
 import { fieldsContent, formInteger, parseFields, readFields, withoutFiles } from "./fields.ts";
+import { IdempotencyHeader, idempotencyOf } from "./idempotency.ts";
 import type { RouteEnv } from "./route-env.ts";
 import { newRouter, route, type Router } from "./route.ts";
 import { answerRun, onDisconnectOf, STREAMED } from "./run-answer.ts";
@@ -36,7 +37,7 @@ export function continuations(kind: ComponentKind): Router {
       summary: "Continue a run",
       description:
         "A paused run goes on in place once everything that it waits for is answered, and every approval that it needs is given. A run that has ended goes on in a sibling with an id of its own. A run that runs already is followed.",
-      request: { params: ofRun, body: { required: true, content: fieldsContent(ContinueRunFields) } },
+      request: { params: ofRun, headers: IdempotencyHeader, body: { required: true, content: fieldsContent(ContinueRunFields) } },
       responses: {
         200: { description: "The events that are new, or the run at its next end or pause", content: { ...STREAMED, "application/json": { schema: RunOutput } } },
         202: { description: "Accepted to go on in the background", content: { "application/json": { schema: StartedRunBody } } },
@@ -47,7 +48,7 @@ export function continuations(kind: ComponentKind): Router {
       const named = { runId, component: component(c) };
       const fields = parseFields(ContinueRunFields, withoutFiles(await readFields(c.req.raw), NO_MEDIA));
       const { sessionId, ...request } = asRequest(fields);
-      const answer = await continueRun(c.var.context, { ...request, run: { ...named, sessionId } }, c.req.raw.signal);
+      const answer = await continueRun(c.var.context, { ...request, ...idempotencyOf(c.req.valid("header"), fields), run: { ...named, sessionId } }, c.req.raw.signal);
       return answerRun(c, answer, c.req.path.replace(/\/[^/]+\/continue\/?$/, ""));
     },
   );

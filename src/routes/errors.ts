@@ -22,6 +22,7 @@ const STATUS = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   unprocessable: 422,
+  idempotency_mismatch: 422,
   queue_full: 429,
   internal: 500,
   auth_not_configured: 503,

@@ -10,6 +10,7 @@ import { followRun, pollRun } from "../operations/follow-run.ts";
 import { listRuns, readRun } from "../operations/read-run.ts";
 import { startRun, type StartRequest } from "../operations/start-run.ts";
 import { fieldsContent, formInteger, parseFields, readFields, withoutFiles } from "./fields.ts";
+import { IdempotencyHeader, idempotencyOf } from "./idempotency.ts";
 import type { RouteEnv } from "./route-env.ts";
 import { newRouter, route, type Router } from "./route.ts";
 import { answerRun, onDisconnectOf, STREAMED } from "./run-answer.ts";
@@ -47,7 +48,7 @@ export function runs(kind: ComponentKind): Router {
       path: "/{component_id}/runs",
       guard: guard("run"),
       summary: "Start a run",
-      request: { params: ofComponent, body: { required: true, content: fieldsContent(StartRunFields) } },
+      request: { params: ofComponent, headers: IdempotencyHeader, body: { required: true, content: fieldsContent(StartRunFields) } },
       responses: {
         200: { description: "The run's events, or the run at its end or pause", content: { ...STREAMED, "application/json": { schema: RunOutput } } },
         202: { description: "Accepted to run in the background", content: { "application/json": { schema: StartedRunBody } } },
@@ -58,7 +59,7 @@ export function runs(kind: ComponentKind): Router {
       findComponent(context, kind, c.req.valid("param").component_id);
       const fields = parseFields(StartRunFields, withoutFiles(await readFields(c.req.raw), NO_MEDIA));
       const component = findComponent(context, kind, c.req.valid("param").component_id, fields.version?.toString());
-      const answer = await startRun(context, { ...asRequest(fields), component }, c.req.raw.signal);
+      const answer = await startRun(context, { ...asRequest(fields), ...idempotencyOf(c.req.valid("header"), fields), component }, c.req.raw.signal);
       return answerRun(c, answer, c.req.path);
     },
   );

@@ -57,7 +57,7 @@ export interface Answer {
 
 /** Asks that a run goes on: a paused one in place, an ended one as a sibling. */
 export interface ContinueRun extends RunQuery {
-  /** Minted at the edge, for the case that a sibling comes of it. */
+  /** Minted at the edge, for the case that a sibling comes of it. Asking again with the same one is the same ask. */
   newRunId: string;
   /** Who asks, for the record of what was decided. */
   by?: string;

@@ -13,7 +13,8 @@ import type { ContinuedRun, ContinueRun } from "./commands.ts";
 import type { SessionCore } from "./core.ts";
 import { RESERVED_AHEAD } from "./event-log.ts";
 import { isSame } from "./session-state.ts";
-import { MAX_WAITING, type OwnMessage, type StoredRun } from "./store.ts";
+import { lineFor, notStreamed } from "./line.ts";
+import type { OwnMessage, StoredRun } from "./store.ts";
 import type { Turns } from "./turns.ts";
 
 type Refusal = ReturnType<typeof refused>;
@@ -34,6 +35,8 @@ export class Continuations {
   async continueRun(command: ContinueRun): Promise<Result<ContinuedRun>> {
     const stored = this.#core.store.run(command.runId);
     if (stored === undefined) return refused("not_found", "Run not found");
+    const before = this.#continuedBefore(stored, command);
+    if (before !== undefined) return before;
     const told = this.#core.told(stored).status;
     // Readers may still see a run as it was before its last change; a paused one that was cancelled since can not go on.
     const status = told === "paused" ? stored.run.status : told;
@@ -51,6 +54,16 @@ export class Continuations {
       case "failed":
         return this.#goOnFrom(stored, command);
     }
+  }
+
+  /** What came of this continue when it was asked for before: the answer may have been lost on the way. */
+  #continuedBefore(stored: StoredRun, { newRunId, stream }: ContinueRun): Result<ContinuedRun> | undefined {
+    const sibling = this.#core.store.run(newRunId);
+    const { run } = sibling ?? stored;
+    const after = sibling === undefined ? run.continuations?.find(({ id }) => id === newRunId)?.after : -1;
+    if (after === undefined) return undefined;
+    if (stream && !run.stream) return notStreamed(run.runId);
+    return ok({ runId: run.runId, sessionId: run.sessionId, status: this.#core.told(sibling ?? stored).status, after });
   }
 
   /** Someone's decision lets a paused run go on, whether or not readers have been told that it is paused. */
@@ -105,7 +118,7 @@ export class Continuations {
 
     // The tools' schemas were asked in the meantime; a decision, a delete, a cancel or another continue may have come.
     if (!isSame([run, effects, approvals], this.#standOf(run.runId))) return this.continueRun(command);
-    const line = this.#lineFor(command);
+    const line = lineFor(store, command.onBusy);
     if (!line.ok) return line;
 
     const decided = answered.filter((effect, index) => effect !== effects[index]);
@@ -118,6 +131,7 @@ export class Continuations {
       background: command.background,
       stream: command.stream,
       onDisconnect: command.onDisconnect,
+      continuations: [...(run.continuations ?? []), { id: command.newRunId, after }],
       queuedAt: now,
       checkpoint: messages.length + answered.filter((effect) => isSettled(effect.status)).length,
       ...(last === undefined ? {} : { metadata: { ...run.metadata, approval: decisionNote(last) } }),
@@ -146,13 +160,11 @@ export class Continuations {
     const { store, parts } = this.#core;
     const { run } = stored;
     if (parts.registry.find(run.component) === undefined) return versionUnavailable(run);
-    const known = store.run(command.newRunId);
-    if (known !== undefined) return ok({ runId: known.run.runId, sessionId: known.run.sessionId, status: this.#core.told(known).status, after: -1 });
 
     const now = parts.clock.now();
     const beginning = beginningOf(store.messages(stored), store.effects(stored.ordinal), command, now);
     if (!beginning.ok) return beginning;
-    const line = this.#lineFor(command);
+    const line = lineFor(store, command.onBusy);
     if (!line.ok) return line;
 
     const { messages, effects, index } = beginning.value;
@@ -214,21 +226,9 @@ export class Continuations {
     return stored && [stored.run, store.effects(stored.ordinal), store.approvalsOf(runId)];
   }
 
-  /** Whether the line can be had, before anything is changed. `value` is the run that holds it, if the asker may wait for it. */
-  #lineFor(command: ContinueRun): Result<StoredRun | undefined> {
-    const { holder, waiting } = this.#core.store.openRuns();
-    const busyWith = holder ?? waiting[0];
-    if (busyWith === undefined) return ok(undefined);
-    if (command.onBusy === "reject") {
-      return refused("session_busy", `The session is busy with the run '${busyWith.run.runId}'. Wait for its end, cancel it, or send on_busy=enqueue.`, { run_id: busyWith.run.runId });
-    }
-    if (waiting.length >= MAX_WAITING) return refused("queue_full", `${MAX_WAITING} turns already wait for this session.`, { retry_after: 5 });
-    return ok(busyWith);
-  }
-
   /** Begins the run at once, or puts it in the line. */
-  #take(run: Run, busyWith: StoredRun | undefined, command: ContinueRun, save: (run: Run) => StoredRun): void {
-    if (busyWith === undefined) {
+  #take(run: Run, ahead: StoredRun | undefined, command: ContinueRun, save: (run: Run) => StoredRun): void {
+    if (ahead === undefined) {
       this.#turns.begin(run, save);
       return;
     }
@@ -236,8 +236,8 @@ export class Continuations {
       save(run);
       this.#core.outbox.put(`run:${run.runId}`);
     });
-    if (command.onBusy === "interrupt" && busyWith.run.status === "running") {
-      this.#turns.end(this.#turns.live?.stored ?? busyWith, { kind: "cancelled", reason: `Interrupted by the run '${run.runId}'` });
+    if (command.onBusy === "interrupt" && ahead.run.status === "running") {
+      this.#turns.end(this.#turns.live?.stored ?? ahead, { kind: "cancelled", reason: `Interrupted by the run '${run.runId}'` });
     }
     void this.#core.outbox.kick();
   }

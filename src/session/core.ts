@@ -224,7 +224,7 @@ export class SessionCore {
     }
     if (entity === "deleted") {
       const tombstone = this.store.tombstone();
-      return tombstone === undefined ? undefined : { kind: "session-deleted", sessionId: tombstone.sessionId, version: tombstone.version };
+      return tombstone === undefined ? undefined : { kind: "session-deleted", sessionId: tombstone.sessionId, version: tombstone.version, at: tombstone.at };
     }
     if (entity.startsWith(PARKED)) return this.#projectParked(entity.slice(PARKED.length) as RowEntity);
     const session = this.store.session();

@@ -29,7 +29,8 @@ import { compactEvents, packEvents } from "./event-rows.ts";
 import type { RowEntity } from "./outbox.ts";
 import { importRun } from "./fill-from-d1.ts";
 import { SseFollower } from "./sse-follower.ts";
-import { MAX_WAITING, type StoredRun } from "./store.ts";
+import { lineFor, notStreamed } from "./line.ts";
+import type { StoredRun } from "./store.ts";
 import { toRecord } from "./transcript.ts";
 import { RETENTION_MS, Turns } from "./turns.ts";
 
@@ -93,22 +94,23 @@ export class Session implements SessionCommands {
   async startRun(command: StartRun): Promise<Result<StartedRun>> {
     if (!command.sessionIsNew) await this.#fillIfEmpty();
     const known = this.core.store.run(command.runId);
-    if (known !== undefined) return ok({ runId: command.runId, sessionId: command.sessionId, status: known.run.status });
+    if (known !== undefined) return this.#startedBefore(known, command);
     const session = this.core.store.session();
     if (session !== undefined && !this.#mayStart(session, command)) return refused("not_found", `Session with id '${command.sessionId}' not found`);
 
-    const { holder, waiting } = this.core.store.openRuns();
-    const busyWith = holder ?? waiting[0];
-    if (busyWith !== undefined) {
-      if (command.onBusy === "reject") {
-        return refused("session_busy", `The session is busy with the run '${busyWith.run.runId}'. Wait for its end, cancel it, or send on_busy=enqueue.`, { run_id: busyWith.run.runId });
-      }
-      if (waiting.length >= MAX_WAITING) return refused("queue_full", `${MAX_WAITING} turns already wait for this session.`, { retry_after: 5 });
-    }
-    const stored = this.#accept(command, busyWith === undefined);
-    if (command.onBusy === "interrupt" && holder !== undefined) this.turns.end(holder, { kind: "cancelled", reason: `Interrupted by the run '${command.runId}'` });
+    const line = lineFor(this.core.store, command.onBusy);
+    if (!line.ok) return line;
+    const ahead = line.value;
+    const stored = this.#accept(command, ahead === undefined);
+    if (command.onBusy === "interrupt" && ahead?.run.status === "running") this.turns.end(ahead, { kind: "cancelled", reason: `Interrupted by the run '${command.runId}'` });
     await this.core.parts.storage.sync();
     return ok({ runId: command.runId, sessionId: command.sessionId, status: stored.run.status });
+  }
+
+  /** Asking again for a run is not asking for another one. It is watched in the way it was started for. */
+  #startedBefore(known: StoredRun, { stream, runId, sessionId }: StartRun): Result<StartedRun> {
+    if (stream && !known.run.stream) return notStreamed(runId);
+    return ok({ runId, sessionId, status: this.core.told(known).status });
   }
 
   async continueRun(command: ContinueRun): Promise<Result<ContinuedRun>> {

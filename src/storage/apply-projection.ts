@@ -57,6 +57,7 @@ const BURY_SESSION = `
 const DELETE_SESSION = "DELETE FROM sessions WHERE session_id = ?1 AND version <= ?2";
 const DELETE_RUNS = "DELETE FROM runs WHERE session_id = ?1 AND session_version <= ?2";
 const DELETE_APPROVALS = "DELETE FROM approvals WHERE session_id = ?1 AND session_version <= ?2";
+const FORGET_KEYED_RUNS = "UPDATE idempotency_keys SET run_id = NULL WHERE session_id = ?1 AND created_at <= ?2";
 const DELETE_PARKED = "DELETE FROM parked_projections WHERE session_id = ?1 AND session_version <= ?2";
 
 const PARK = `
@@ -199,8 +200,10 @@ function approvalStatement(db: D1Database, { approval, sessionVersion }: { appro
     );
 }
 
-const deleteStatements = (db: D1Database, { sessionId, version }: { sessionId: string; version: number }): D1PreparedStatement[] =>
-  [BURY_SESSION, DELETE_SESSION, DELETE_RUNS, DELETE_APPROVALS, DELETE_PARKED].map((sql) => db.prepare(sql).bind(sessionId, version));
+const deleteStatements = (db: D1Database, { sessionId, version, at }: { sessionId: string; version: number; at: number }): D1PreparedStatement[] => [
+  ...[BURY_SESSION, DELETE_SESSION, DELETE_RUNS, DELETE_APPROVALS, DELETE_PARKED].map((sql) => db.prepare(sql).bind(sessionId, version)),
+  db.prepare(FORGET_KEYED_RUNS).bind(sessionId, at),
+];
 
 function parkedStatement(db: D1Database, { sessionId, sessionVersion, entity, reason, release, at }: ParkedProjection): D1PreparedStatement {
   if (reason === undefined) return db.prepare(UNPARK).bind(sessionId, entity, at);

@@ -1,7 +1,7 @@
 import { answered } from "./answered.ts";
 
 /** The migrations that this release was built with, by the names of their files. */
-export const MIGRATIONS = ["0000_initial.sql"] as const;
+export const MIGRATIONS = ["0000_initial.sql", "0001_idempotency-keys.sql"] as const;
 
 /** Which of them the database does not have yet, in order. Empty when it is up to date. */
 export async function pendingMigrations(db: D1Database): Promise<string[]> {

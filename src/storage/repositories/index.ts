@@ -2,6 +2,7 @@ import type { Access } from "../../domain/principal.ts";
 import { openDatabase, type StorageBindings } from "../database.ts";
 import { type ApprovalRepository, makeApprovalRepository } from "./approvals.ts";
 import { type CancelWishRepository, makeCancelWishRepository } from "./cancel-wishes.ts";
+import { type IdempotencyKeyRepository, makeIdempotencyKeyRepository } from "./idempotency-keys.ts";
 import { makeParkedProjectionRepository, type ParkedProjectionRepository } from "./parked-projections.ts";
 import { makeRunRepository, type RunRepository } from "./runs.ts";
 import { makeSessionRepository, type SessionRepository } from "./sessions.ts";
@@ -12,6 +13,7 @@ export interface Repositories {
   runs: RunRepository;
   approvals: ApprovalRepository;
   cancelWishes: CancelWishRepository;
+  idempotencyKeys: IdempotencyKeyRepository;
   parkedProjections: ParkedProjectionRepository;
 }
 
@@ -22,6 +24,7 @@ export function makeRepositories(bindings: StorageBindings, access: Access): Rep
     runs: makeRunRepository(database, access),
     approvals: makeApprovalRepository(database, access),
     cancelWishes: makeCancelWishRepository(database, access),
+    idempotencyKeys: makeIdempotencyKeyRepository(database),
     parkedProjections: makeParkedProjectionRepository(database, access),
   };
 }

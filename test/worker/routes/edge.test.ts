@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { guardOf } from "../../../src/auth/require-scope.ts";
 import { createAgentOS } from "../../../src/os.ts";
+import { MIGRATIONS } from "../../../src/storage/migrations-applied.ts";
 import { echo } from "../agents.ts";
 import { os } from "../entry.ts";
 import { call, callWith, form, json } from "../http.ts";
@@ -209,7 +210,7 @@ describe("what the deployment says of itself", () => {
     // A database that wrangler has applied nothing to.
     const empty = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: no such table: d1_migrations: SQLITE_ERROR")) }) };
     const unmigrated = await callWith({ DB: empty }, "/health");
-    expect([unmigrated.status, await unmigrated.json()]).toMatchObject([503, { unapplied_migrations: ["0000_initial.sql"], detail: expect.stringContaining("0000_initial.sql") }]);
+    expect([unmigrated.status, await unmigrated.json()]).toMatchObject([503, { unapplied_migrations: MIGRATIONS, detail: expect.stringContaining(MIGRATIONS[0]) }]);
 
     const down = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: internal error")) }) };
     expect((await callWith({ DB: down }, "/health")).status).toBe(503);

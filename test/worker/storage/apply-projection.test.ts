@@ -56,11 +56,11 @@ describe("projections", () => {
       sessionTold({ ...owned, version: 3, updatedAt: 2_000 }),
       approvalTold(decided(asked!), 3),
       runTold(lost, 2, 3),
-      { kind: "session-deleted", sessionId, version: 5 },
+      { kind: "session-deleted", sessionId, version: 5, at: 0 },
       sessionTold({ ...again, createdAt: 3_000, version: 6 }),
       runTold(between, 1, 6),
       approvalTold(askedBetween!, 7),
-      { kind: "session-deleted", sessionId, version: 8 },
+      { kind: "session-deleted", sessionId, version: 8, at: 0 },
       sessionTold(again),
       runTold(after, 1, 9),
       approvalTold(askedAfter!, 9),
@@ -98,7 +98,7 @@ describe("projections", () => {
     const session = aSession({ version: 4 });
     const run = finished(aRun({ sessionId: session.sessionId }));
     await apply(sessionTold(session), runTold(run, 1, 4, EVENTS));
-    await apply({ kind: "session-deleted", sessionId: session.sessionId, version: 5 });
+    await apply({ kind: "session-deleted", sessionId: session.sessionId, version: 5, at: 0 });
 
     expect(await see(ALL).sessions.find(session.sessionId)).toBeUndefined();
     expect(await see(ALL).runs.find(run.runId)).toBeUndefined();
@@ -178,7 +178,7 @@ describe("archives", () => {
     expect(await see(alice).runs.find(run.runId)).toMatchObject({ record: { content: run.content } });
 
     // What remains of the id's next life is not touched by a delete that comes again.
-    const deleted: Projection = { kind: "session-deleted", sessionId: session.sessionId, version: 2 };
+    const deleted: Projection = { kind: "session-deleted", sessionId: session.sessionId, version: 2, at: 0 };
     const next = finished(aRun({ sessionId: session.sessionId }), { content: run.content });
     await apply(deleted);
     await apply(sessionTold({ ...session, version: 3 }), runTold(next, 1, 3, EVENTS));

@@ -119,7 +119,7 @@ describe("approvals", () => {
     const earlier = anApproval({ sessionId: session.sessionId });
     const later = anApproval({ sessionId: session.sessionId });
     await apply(sessionTold(session), approvalTold(earlier, 4), approvalTold(later, 6));
-    await apply({ kind: "session-deleted", sessionId: session.sessionId, version: 5 });
+    await apply({ kind: "session-deleted", sessionId: session.sessionId, version: 5, at: 0 });
     expect(await see(ALL).find(earlier.id)).toBeUndefined();
     expect(await see(ALL).find(later.id)).toEqual(later);
     // Late, and under the tombstone.

@@ -54,7 +54,7 @@ it("a parked projection is listed until it has arrived, with the newest word of 
 
 it("goes with its session, and what comes late does not come back", async () => {
   await apply(parked({ sessionVersion: 4 }), parked({ entity: "session", sessionVersion: 6 }));
-  await apply({ kind: "session-deleted", sessionId: "s", version: 5 });
+  await apply({ kind: "session-deleted", sessionId: "s", version: 5, at: 0 });
   // What the id's next life parked is not the first one's.
   expect((await list(ALL)).items).toMatchObject([{ entity: "session" }]);
   await apply(parked({ entity: "run:2", sessionVersion: 5 }));
