@@ -893,7 +893,7 @@ describe("decisions that race", () => {
       expect(log.filter((event) => event.type === "tool-call.started").length, story).toBe(effect?.status === "unknown" ? 1 : made.length);
       expect(log.at(-1)?.type).toBe(`run.${record.status}`);
     }
-  }, 60_000);
+  }, 240_000);
 });
 
 /** A continue of everything that is there, without an answer. */

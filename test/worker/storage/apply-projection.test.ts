@@ -72,7 +72,7 @@ describe("projections", () => {
     ];
   }
 
-  it("end in the same rows in whatever order, grouping and number they arrive", { timeout: 60_000 }, async () => {
+  it("end in the same rows in whatever order, grouping and number they arrive", { timeout: 240_000 }, async () => {
     const straight = life("straight");
     for (const entry of straight) await apply(entry);
     const expected = JSON.stringify(await rowsOf("straight"));
